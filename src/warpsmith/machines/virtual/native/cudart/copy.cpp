@@ -1,4 +1,4 @@
-// Copies and fills of every kind, as rows.
+// Copies and memsets of all shapes, as rows.
 #include "copy.h"
 
 #include <cstring>
@@ -13,14 +13,14 @@ namespace {
 Rows line(void* to, const void* from, size_t bytes) { return {to, bytes, from, bytes, bytes, 1}; }
 
 int host_to_host(const Rows& rows, uint64_t stream) {
-  if (int error = say(Call::StreamSync, {stream})) return error;
+  if (int error = submit(Call::StreamSync, {stream})) return error;
   for (size_t row = 0; row < rows.height; ++row)
     std::memmove(static_cast<char*>(rows.to) + row * rows.to_pitch,
                  static_cast<const char*>(rows.from) + row * rows.from_pitch, rows.width);
   return cuda::kSuccess;
 }
 
-// From pageable memory the rows are taken now, as a driver stages them; from pinned memory when the copy runs.
+// Rows in pageable memory are copied at the call, as a driver stages them; rows in pinned memory when the copy runs.
 int copy_in(const Rows& rows, uint64_t stream, bool blocking) {
   uint64_t flags = blocking ? uint64_t(wire::kBlocking) : 0;
   std::vector<uint8_t> staged;
@@ -36,19 +36,20 @@ int copy_in(const Rows& rows, uint64_t stream, bool blocking) {
                   rows.width);
     bytes = staged.data();
   }
-  return say(Call::CopyIn,
-             {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height, flags},
-             bytes, length);
+  return submit(
+      Call::CopyIn,
+      {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height, flags}, bytes,
+      length);
 }
 
 int copy(const Rows& rows, int kind, uint64_t stream, bool blocking) {
-  if (kind < 0 || kind > 4) return settle(cuda::kInvalidMemcpyDirection);
+  if (kind < 0 || kind > 4) return set_last_error(cuda::kInvalidMemcpyDirection);
   if (rows.width == 0 || rows.height == 0) return cuda::kSuccess;
   return transfer(rows, Way(kind), stream, blocking);
 }
 
 int copy3d(const Copy3D* request, uint64_t stream, bool blocking) {
-  if (request->from_array || request->to_array) return unknown("cudaMemcpy3D with an array");
+  if (request->from_array || request->to_array) return report_unknown_call("cudaMemcpy3D with an array");
   auto at = [](const Pitched& base, const Position& position, size_t slice) {
     return static_cast<char*>(base.data) + ((position.z + slice) * base.height + position.y) * base.pitch + position.x;
   };
@@ -62,7 +63,7 @@ int copy3d(const Copy3D* request, uint64_t stream, bool blocking) {
 }
 
 int fill(void* to, size_t pitch, int value, size_t width, size_t height, uint64_t stream) {
-  return say(Call::Fill, {stream, word(to), pitch, uint64_t(value & 0xff), 1, width, height, 0});
+  return submit(Call::Fill, {stream, word(to), pitch, uint64_t(value & 0xff), 1, width, height, 0});
 }
 
 int fill3d(const Pitched& to, int value, const Extent& extent, uint64_t stream) {
@@ -77,14 +78,14 @@ int to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset,
               bool blocking) {
   Variable* variable = variable_of(symbol);
   if (!variable) return last_error(false);
-  if (offset + bytes > variable->bytes) return settle(cuda::kInvalidValue);
+  if (offset + bytes > variable->bytes) return set_last_error(cuda::kInvalidValue);
   return copy(line(reinterpret_cast<void*>(variable->address + offset), from, bytes), kind, stream, blocking);
 }
 
 int from_symbol(void* to, const void* symbol, size_t bytes, size_t offset, int kind, uint64_t stream, bool blocking) {
   Variable* variable = variable_of(symbol);
   if (!variable) return last_error(false);
-  if (offset + bytes > variable->bytes) return settle(cuda::kInvalidValue);
+  if (offset + bytes > variable->bytes) return set_last_error(cuda::kInvalidValue);
   return copy(line(to, reinterpret_cast<void*>(variable->address + offset), bytes), kind, stream, blocking);
 }
 
@@ -102,11 +103,11 @@ int transfer(const Rows& rows, Way way, uint64_t stream, bool blocking) {
   way = resolve(way, rows.to, rows.from);
   if (way == Way::HostToHost) return host_to_host(rows, stream);
   if (way == Way::In) return copy_in(rows, stream, blocking);
-  // A copy into pageable memory returns when it is done; one inside the device never makes the host wait.
+  // A copy to pageable memory returns when it has ended. A copy within the device never blocks the host.
   bool waits = way == Way::Out && (blocking || !is_pinned(rows.to));
-  return say(way == Way::Out ? Call::CopyOut : Call::CopyWithin,
-             {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height,
-              waits ? uint64_t(wire::kBlocking) : 0});
+  return submit(way == Way::Out ? Call::CopyOut : Call::CopyWithin,
+                {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height,
+                 waits ? uint64_t(wire::kBlocking) : 0});
 }
 
 }  // namespace standin
@@ -128,11 +129,11 @@ int cudaMemcpyAsync_ptsz(void* to, const void* from, size_t bytes, int kind, voi
   return copy(line(to, from, bytes), kind, stream_of_ptsz(stream), false);
 }
 int cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
-  if (to_device || from_device) return settle(cuda::kInvalidDevice);
+  if (to_device || from_device) return set_last_error(cuda::kInvalidDevice);
   return copy(line(to, from, bytes), 3, 0, true);
 }
 int cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, void* stream) {
-  if (to_device || from_device) return settle(cuda::kInvalidDevice);
+  if (to_device || from_device) return set_last_error(cuda::kInvalidDevice);
   return copy(line(to, from, bytes), 3, stream_of(stream), false);
 }
 

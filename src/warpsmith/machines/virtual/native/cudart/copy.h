@@ -1,4 +1,4 @@
-// The direction of a copy and where its rows lie, said once for streams and for graphs.
+// Copies by direction and rows, shared by streams and graphs.
 #pragma once
 
 #include "link.h"
@@ -14,7 +14,7 @@ struct Rows {
   size_t from_pitch = 0, width = 0, height = 1;
 };
 
-// cudaMemcpyDefault looks at the pointers; a device pointer in the host's place is taken for what it is, as CUDA does.
+// cudaMemcpyDefault derives the direction from the pointers. As in CUDA, a device pointer on the host side is accepted.
 Way resolve(Way way, const void* to, const void* from);
 int transfer(const Rows& rows, Way way, uint64_t stream, bool blocking);
 

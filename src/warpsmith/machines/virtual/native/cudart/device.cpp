@@ -1,4 +1,4 @@
-// The device as the modelled GPU's description has it: attributes, properties, versions.
+// Attributes, properties and versions of the modelled GPU.
 #include <cstring>
 
 #include "link.h"
@@ -24,10 +24,10 @@ int fixed(int attribute) {
                                  {109, kWindow}, {111, 1024}, {115, 1},    {120, 1},   {126, 4}};
   for (const Row& row : rows)
     if (row.attribute == attribute) return row.value;
-  return 0;  // textures, managed memory, interoperation: not here
+  return 0;  // textures, managed memory, interoperation: not supported
 }
 
-// Five eighths of the L2 may be set aside, on every Hopper seen.
+// On Hopper five eighths of the L2 cache may be set aside for persisting accesses.
 int persisting(const wire::Device& device) { return int(device.l2_bytes / 8 * 5); }
 
 int attribute_value(int attribute) {
@@ -54,7 +54,7 @@ int attribute_value(int attribute) {
 }
 
 int properties(Properties* filled, int number) {
-  if (number != 0) return settle(cuda::kInvalidDevice);
+  if (number != 0) return set_last_error(cuda::kInvalidDevice);
   const wire::Device& modelled = device();
   std::memset(filled, 0, sizeof *filled);
   std::memcpy(filled->name, modelled.name, sizeof modelled.name);
@@ -92,7 +92,7 @@ int properties(Properties* filled, int number) {
   filled->overlap = 1;
   filled->single_to_double = 2;
 #endif
-  return modelled.sm_count ? cuda::kSuccess : settle(cuda::kNoDevice);
+  return modelled.sm_count ? cuda::kSuccess : set_last_error(cuda::kNoDevice);
 }
 
 }  // namespace
@@ -101,13 +101,13 @@ extern "C" {
 
 int cudaGetDeviceCount(int* count) {
   *count = device().sm_count ? 1 : 0;
-  return *count ? cuda::kSuccess : settle(cuda::kNoDevice);
+  return *count ? cuda::kSuccess : set_last_error(cuda::kNoDevice);
 }
 int cudaGetDevice(int* number) {
   *number = 0;
   return cuda::kSuccess;
 }
-int cudaSetDevice(int number) { return number == 0 ? cuda::kSuccess : settle(cuda::kInvalidDevice); }
+int cudaSetDevice(int number) { return number == 0 ? cuda::kSuccess : set_last_error(cuda::kInvalidDevice); }
 int cudaInitDevice(int number, unsigned, unsigned) { return cudaSetDevice(number); }
 int cudaSetDeviceFlags(unsigned) { return cuda::kSuccess; }
 int cudaGetDeviceFlags(unsigned* flags) {
@@ -116,8 +116,8 @@ int cudaGetDeviceFlags(unsigned* flags) {
 }
 int cudaChooseDevice(int* number, const void*) { return cudaGetDevice(number); }
 int cudaDeviceGetAttribute(int* value, int attribute, int number) {
-  if (number != 0) return settle(cuda::kInvalidDevice);
-  if (attribute < 1 || attribute > 160) return settle(cuda::kInvalidValue);
+  if (number != 0) return set_last_error(cuda::kInvalidDevice);
+  if (attribute < 1 || attribute > 160) return set_last_error(cuda::kInvalidValue);
   *value = attribute_value(attribute);
   return cuda::kSuccess;
 }
@@ -134,7 +134,7 @@ int cudaRuntimeGetVersion(int* version) {
 
 int cudaDeviceGetLimit(size_t* value, int limit) {
   constexpr size_t kStack = 1024, kPrintf = 1 << 20, kHeap = 8 << 20;
-  if (limit < 0 || limit > 2) return settle(cuda::kInvalidValue);
+  if (limit < 0 || limit > 2) return set_last_error(cuda::kInvalidValue);
   *value = limit == 0 ? kStack : limit == 1 ? kPrintf : kHeap;
   return cuda::kSuccess;
 }
@@ -144,18 +144,18 @@ int cudaDeviceGetCacheConfig(int* config) {
 }
 int cudaDeviceSetCacheConfig(int) { return cuda::kSuccess; }
 int cudaDeviceGetSharedMemConfig(int* config) {
-  *config = 1;  // four-byte banks
+  *config = 1;  // banks of four bytes
   return cuda::kSuccess;
 }
 int cudaDeviceSetSharedMemConfig(int) { return cuda::kSuccess; }
 
-// One device: no peers.
+// There is one device, so there are no peers.
 int cudaDeviceCanAccessPeer(int* can, int, int) {
   *can = 0;
   return cuda::kSuccess;
 }
-int cudaDeviceEnablePeerAccess(int, unsigned) { return settle(cuda::kPeerAccessUnsupported); }
-int cudaDeviceDisablePeerAccess(int) { return settle(cuda::kPeerAccessUnsupported); }
+int cudaDeviceEnablePeerAccess(int, unsigned) { return set_last_error(cuda::kPeerAccessUnsupported); }
+int cudaDeviceDisablePeerAccess(int) { return set_last_error(cuda::kPeerAccessUnsupported); }
 int cudaProfilerStart() { return cuda::kSuccess; }
 int cudaProfilerStop() { return cuda::kSuccess; }
 

@@ -1,4 +1,4 @@
-// Errors by number: names as the runtime spells them, and a few words.
+// Names and descriptions of CUDA errors.
 #include "link.h"
 
 namespace {

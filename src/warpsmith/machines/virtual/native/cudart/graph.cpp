@@ -1,4 +1,4 @@
-// Captures and graphs.
+// Stream capture and graphs.
 #include <cstring>
 
 #include "copy.h"
@@ -15,7 +15,7 @@ std::vector<uint64_t> ids(void* const* nodes, size_t count) {
 }
 
 int add(void** node, Call call, Words words, const void* bytes, size_t length) {
-  Result result = ask(call, words, bytes, length);
+  Result result = call_executor(call, words, bytes, length);
   if (node) *node = result.error ? nullptr : handle(result.words[0]);
   return result.error;
 }
@@ -30,7 +30,7 @@ KernelWords words_of(const KernelNode* node) {
   KernelWords made{};
   Kernel* kernel = kernel_of(node->function);
   if (!kernel || node->extra) {
-    made.error = kernel ? unknown("kernel node parameters in the extra format") : last_error(false);
+    made.error = kernel ? report_unknown_call("kernel node parameters in the extra format") : last_error(false);
     return made;
   }
   made.words[0] = kernel->function;
@@ -46,16 +46,16 @@ int set_kernel(uint64_t exec, void* node, const KernelNode* parameters) {
   KernelWords made = words_of(parameters);
   if (made.error) return made.error;
   const uint64_t* words = made.words;
-  return say(Call::NodeSetKernel, {exec, id_of(node), words[0], words[1], words[2], words[3], words[4]},
-             made.bytes.data(), made.bytes.size());
+  return submit(Call::NodeSetKernel, {exec, id_of(node), words[0], words[1], words[2], words[3], words[4]},
+                made.bytes.data(), made.bytes.size());
 }
 
 int set_fill(uint64_t exec, void* node, const FillNode* fill) {
-  return say(Call::NodeSetFill,
-             {exec, id_of(node), word(fill->to), fill->pitch, fill->value, fill->element, fill->width, fill->height});
+  return submit(Call::NodeSetFill, {exec, id_of(node), word(fill->to), fill->pitch, fill->value, fill->element,
+                                    fill->width, fill->height});
 }
 
-// The executor's numbers for the directions; copies between host buffers have no place in a graph here.
+// Directions as numbers of the executor. Copies between host buffers are not supported in graphs.
 int direction_of(int kind, const void* to, const void* from) {
   Way way = resolve(Way(kind), to, from);
   return way == Way::In ? 0 : way == Way::Out ? 1 : way == Way::Within ? 2 : -1;
@@ -63,7 +63,7 @@ int direction_of(int kind, const void* to, const void* from) {
 
 int add_copy(void** node, void* graph, void* const* after, size_t count, const Rows& rows, int kind) {
   int direction = direction_of(kind, rows.to, rows.from);
-  if (direction < 0) return unknown("a host-to-host copy node in a graph");
+  if (direction < 0) return report_unknown_call("a host-to-host copy node in a graph");
   std::vector<uint64_t> nodes = ids(after, count);
   return add(node, Call::GraphAddCopy,
              {id_of(graph), uint64_t(direction), word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch,
@@ -73,24 +73,25 @@ int add_copy(void** node, void* graph, void* const* after, size_t count, const R
 
 int set_copy(uint64_t exec, void* node, void* to, const void* from, size_t bytes, int kind) {
   int direction = direction_of(kind, to, from);
-  if (direction < 0) return unknown("a host-to-host copy node in a graph");
-  return say(Call::NodeSetCopy, {exec, id_of(node), uint64_t(direction), word(to), bytes, word(from), bytes, bytes, 1});
+  if (direction < 0) return report_unknown_call("a host-to-host copy node in a graph");
+  return submit(Call::NodeSetCopy,
+                {exec, id_of(node), uint64_t(direction), word(to), bytes, word(from), bytes, bytes, 1});
 }
 
 int instantiate(void** exec, void* graph) {
-  Result result = ask(Call::Instantiate, {id_of(graph)});
+  Result result = call_executor(Call::Instantiate, {id_of(graph)});
   *exec = result.error ? nullptr : handle(result.words[0]);
   return result.error;
 }
 
 int end_capture(uint64_t stream, void** graph) {
-  Result result = ask(Call::CaptureEnd, {stream});
+  Result result = call_executor(Call::CaptureEnd, {stream});
   *graph = result.error ? nullptr : handle(result.words[0]);
   return result.error;
 }
 
 int capture_info(uint64_t stream, int* status, unsigned long long* id, void** graph) {
-  Result result = ask(Call::CaptureState, {stream});
+  Result result = call_executor(Call::CaptureState, {stream});
   if (status) *status = int(result.words[0]);
   if (id) *id = result.words[1];
   if (graph) *graph = result.words[1] ? handle(result.words[1]) : nullptr;
@@ -100,13 +101,13 @@ int capture_info(uint64_t stream, int* status, unsigned long long* id, void** gr
 int edges(void* graph, void* const* from, void* const* to, size_t count) {
   int error = 0;
   for (size_t i = 0; i < count && !error; ++i)
-    error = say(Call::GraphEdge, {id_of(graph), id_of(from[i]), id_of(to[i])});
+    error = submit(Call::GraphEdge, {id_of(graph), id_of(from[i]), id_of(to[i])});
   return error;
 }
 
-// Both ends of as many edges as the caller has room for, and how many there are.
+// Returns the ends of as many edges as the caller has room for, and their number.
 int known_edges(void* graph, void** from, void** to, size_t* count) {
-  Result result = ask(Call::GraphEdges, {id_of(graph)});
+  Result result = call_executor(Call::GraphEdges, {id_of(graph)});
   const size_t there = result.bytes.size() / (2 * sizeof(uint64_t));
   for (size_t i = 0; from && to && i < *count && i < there; ++i) {
     uint64_t ends[2];
@@ -123,10 +124,10 @@ int known_edges(void* graph, void** from, void** to, size_t* count) {
 extern "C" {
 
 int cudaStreamBeginCapture(void* stream, int mode) {
-  return say(Call::CaptureBegin, {stream_of(stream), uint64_t(mode)});
+  return submit(Call::CaptureBegin, {stream_of(stream), uint64_t(mode)});
 }
 int cudaStreamBeginCapture_ptsz(void* stream, int mode) {
-  return say(Call::CaptureBegin, {stream_of_ptsz(stream), uint64_t(mode)});
+  return submit(Call::CaptureBegin, {stream_of_ptsz(stream), uint64_t(mode)});
 }
 int cudaStreamEndCapture(void* stream, void** graph) { return end_capture(stream_of(stream), graph); }
 int cudaStreamEndCapture_ptsz(void* stream, void** graph) { return end_capture(stream_of_ptsz(stream), graph); }
@@ -141,24 +142,24 @@ int cudaThreadExchangeStreamCaptureMode(int* mode) {
   return cuda::kSuccess;
 }
 
-// What follows the graph (the nodes a capture would wait for) is not told.
+// The dependencies of the capture are not returned.
 int cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id, void** graph, void** nodes) {
-  if (STANDIN_MAJOR >= 13 && nodes) return unknown("cudaStreamGetCaptureInfo with dependencies");
+  if (STANDIN_MAJOR >= 13 && nodes) return report_unknown_call("cudaStreamGetCaptureInfo with dependencies");
   return capture_info(stream_of(stream), status, id, STANDIN_MAJOR >= 13 ? graph : nullptr);
 }
 int cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph, void** nodes) {
-  if (nodes) return unknown("cudaStreamGetCaptureInfo_v2 with dependencies");
+  if (nodes) return report_unknown_call("cudaStreamGetCaptureInfo_v2 with dependencies");
   return capture_info(stream_of(stream), status, id, graph);
 }
 
 int cudaGraphCreate(void** graph, unsigned) {
-  Result result = ask(Call::GraphCreate, {});
+  Result result = call_executor(Call::GraphCreate, {});
   *graph = result.error ? nullptr : handle(result.words[0]);
   return result.error;
 }
-int cudaGraphDestroy(void* graph) { return say(Call::GraphDestroy, {id_of(graph)}); }
+int cudaGraphDestroy(void* graph) { return submit(Call::GraphDestroy, {id_of(graph)}); }
 int cudaGraphClone(void** clone, void* graph) {
-  Result result = ask(Call::GraphClone, {id_of(graph)});
+  Result result = call_executor(Call::GraphClone, {id_of(graph)});
   *clone = result.error ? nullptr : handle(result.words[0]);
   return result.error;
 }
@@ -183,7 +184,7 @@ int cudaGraphAddKernelNode(void** node, void* graph, void* const* after, size_t 
 
 int cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after, size_t count, const Copy3D* copy) {
   if (copy->from_array || copy->to_array || copy->extent.depth != 1)
-    return unknown("cudaGraphAddMemcpyNode with an array or several slices");
+    return report_unknown_call("cudaGraphAddMemcpyNode with an array or several slices");
   auto at = [](const Pitched& base, const Position& position) {
     return static_cast<char*>(base.data) + (position.z * base.height + position.y) * base.pitch + position.x;
   };
@@ -222,7 +223,7 @@ int cudaGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
 }
 
 int cudaGraphGetNodes(void* graph, void** nodes, size_t* count) {
-  Result result = ask(Call::GraphNodes, {id_of(graph)});
+  Result result = call_executor(Call::GraphNodes, {id_of(graph)});
   size_t there = result.bytes.size() / sizeof(uint64_t);
   for (size_t i = 0; nodes && i < *count; ++i) {
     uint64_t id = 0;
@@ -247,17 +248,17 @@ int cudaGraphGetEdges_v2(void* graph, void** from, void** to, void*, size_t* cou
 }
 
 int cudaGraphNodeGetType(void* node, int* type) {
-  constexpr int kTypes[] = {5, 0, 1, 2, 11};  // empty, kernel, copy, memset, free: by the executor's numbers
-  Result result = ask(Call::NodeKind, {id_of(node)});
+  constexpr int kTypes[] = {5, 0, 1, 2, 11};  // empty, kernel, copy, memset, free, by the executor's numbers
+  Result result = call_executor(Call::NodeKind, {id_of(node)});
   if (!result.error) *type = kTypes[result.words[0] < 5 ? result.words[0] : 0];
   return result.error;
 }
 
-// The parameters stay valid until the next call in this thread; CUDA says as much.
+// The parameters stay valid until the next call in this thread, as in CUDA.
 int cudaGraphKernelNodeGetParams(void* node, KernelNode* parameters) {
   thread_local std::vector<uint8_t> bytes;
   thread_local std::vector<void*> pointers;
-  Result result = ask(Call::NodeKernel, {id_of(node)});
+  Result result = call_executor(Call::NodeKernel, {id_of(node)});
   if (result.error) return result.error;
   std::memset(parameters, 0, sizeof *parameters);
   parameters->function = const_cast<void*>(function_by_number(result.words[0]));
@@ -294,16 +295,16 @@ int cudaGraphInstantiateWithParams(void** exec, void* graph, InstantiateParamete
   parameters->result = error ? 1 : 0;
   return error;
 }
-int cudaGraphExecDestroy(void* exec) { return say(Call::ExecDestroy, {id_of(exec)}); }
-int cudaGraphLaunch(void* exec, void* stream) { return say(Call::ExecLaunch, {id_of(exec), stream_of(stream)}); }
+int cudaGraphExecDestroy(void* exec) { return submit(Call::ExecDestroy, {id_of(exec)}); }
+int cudaGraphLaunch(void* exec, void* stream) { return submit(Call::ExecLaunch, {id_of(exec), stream_of(stream)}); }
 int cudaGraphLaunch_ptsz(void* exec, void* stream) {
-  return say(Call::ExecLaunch, {id_of(exec), stream_of_ptsz(stream)});
+  return submit(Call::ExecLaunch, {id_of(exec), stream_of_ptsz(stream)});
 }
 int cudaGraphUpload(void*, void*) { return cuda::kSuccess; }
 int cudaGraphUpload_ptsz(void*, void*) { return cuda::kSuccess; }
 
 int cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* found) {
-  Result result = ask(Call::ExecUpdate, {id_of(exec), id_of(graph)});
+  Result result = call_executor(Call::ExecUpdate, {id_of(exec), id_of(graph)});
   if (found) *found = {int(result.words[0]), result.words[1] ? handle(result.words[1]) : nullptr, nullptr};
   return result.error;
 }

@@ -1,4 +1,4 @@
-// Launches, what is known of a function, occupancy.
+// Launches, attributes of functions, occupancy.
 #include <cstring>
 
 #include "registry.h"
@@ -12,7 +12,7 @@ struct Shape {
   void* stream = nullptr;
 };
 
-thread_local std::vector<Shape> pushed;  // between <<<...>>> and the stub it calls
+thread_local std::vector<Shape> pushed;  // configurations between <<<...>>> and the stub that it calls
 
 enum Attribute { kCooperative = 2, kCluster = 4 };
 
@@ -27,15 +27,15 @@ int launch(const void* function, const Shape& shape, void** arguments, uint64_t 
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
   std::vector<uint8_t> bytes = packed(*kernel, arguments);
-  int error = say(Call::Launch,
-                  {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y),
-                   wire::pack(shape.grid.z, shape.block.x), wire::pack(shape.block.y, shape.block.z), shape.shared,
-                   extras.flags | (kernel->large_clusters ? wire::kNonPortable : 0),
-                   wire::pack(extras.cluster.x, extras.cluster.y), extras.cluster.z},
-                  bytes.data(), bytes.size());
-  // From version 13 on an impossible shape is an invalid argument.
+  int error = submit(Call::Launch,
+                     {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y),
+                      wire::pack(shape.grid.z, shape.block.x), wire::pack(shape.block.y, shape.block.z), shape.shared,
+                      extras.flags | (kernel->large_clusters ? wire::kNonPortable : 0),
+                      wire::pack(extras.cluster.x, extras.cluster.y), extras.cluster.z},
+                     bytes.data(), bytes.size());
+  // CUDA 13 returns "invalid argument" for an invalid shape.
   bool renamed = STANDIN_MAJOR >= 13 && error == cuda::kInvalidConfiguration;
-  return renamed ? settle(cuda::kInvalidValue) : error;
+  return renamed ? set_last_error(cuda::kInvalidValue) : error;
 }
 
 int launch_config(const LaunchConfig* config, const void* function, void** arguments, uint64_t stream) {
@@ -51,7 +51,7 @@ int launch_config(const LaunchConfig* config, const void* function, void** argum
 int occupancy(int* blocks, const void* function, int threads, size_t shared) {
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
-  Result result = ask(Call::Occupancy, {kernel->function, uint64_t(threads), shared});
+  Result result = call_executor(Call::Occupancy, {kernel->function, uint64_t(threads), shared});
   *blocks = int(result.words[0]);
   return result.error;
 }
@@ -69,7 +69,7 @@ unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, size_t shared, void*
 }
 
 int __cudaPopCallConfiguration(Dim3* grid, Dim3* block, size_t* shared, void** stream) {
-  if (pushed.empty()) return settle(52);  // cudaErrorMissingConfiguration
+  if (pushed.empty()) return set_last_error(52);  // cudaErrorMissingConfiguration
   Shape shape = pushed.back();
   pushed.pop_back();
   *grid = shape.grid;
@@ -109,7 +109,7 @@ int cudaLaunchKernelExC_ptsz(const LaunchConfig* config, const void* function, v
 int cudaFuncGetAttributes(FunctionAttributes* attributes, const void* function) {
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
-  Result result = ask(Call::FunctionFacts, {kernel->function});
+  Result result = call_executor(Call::FunctionFacts, {kernel->function});
   std::memset(attributes, 0, sizeof *attributes);
   attributes->registers = int(result.words[0]);
   attributes->shared_bytes = result.words[1];
@@ -125,10 +125,10 @@ int cudaFuncSetAttribute(const void* function, int attribute, int value) {
   constexpr int kMaxDynamicShared = 8, kLargeClusters = 14, kLast = 15;
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
-  if (attribute < kMaxDynamicShared || attribute > kLast || value < -1) return settle(cuda::kInvalidValue);
+  if (attribute < kMaxDynamicShared || attribute > kLast || value < -1) return set_last_error(cuda::kInvalidValue);
   if (attribute == kLargeClusters) kernel->large_clusters = value > 0;
-  if (attribute != kMaxDynamicShared) return cuda::kSuccess;  // carve-outs and cluster hints change no result here
-  return say(Call::AllowShared, {kernel->function, uint64_t(value)});
+  if (attribute != kMaxDynamicShared) return cuda::kSuccess;  // carveouts and cluster hints change no result here
+  return submit(Call::AllowShared, {kernel->function, uint64_t(value)});
 }
 
 int cudaFuncSetCacheConfig(const void* function, int) {
@@ -148,11 +148,11 @@ int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const vo
 
 int cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* function, int blocks, int) {
   Kernel* kernel = kernel_of(function);
-  if (!kernel || blocks < 1) return kernel ? settle(cuda::kInvalidValue) : last_error(false);
-  Result facts = ask(Call::FunctionFacts, {kernel->function});
+  if (!kernel || blocks < 1) return kernel ? set_last_error(cuda::kInvalidValue) : last_error(false);
+  Result facts = call_executor(Call::FunctionFacts, {kernel->function});
   size_t each = device().shared_per_sm / size_t(blocks), reserved = 1024 + facts.words[1];
   size_t room = each > reserved ? (each - reserved) / 128 * 128 : 0;
-  size_t most = facts.words[4];  // what the function may have, with or without opting in
+  size_t most = facts.words[4];  // the limit of the function, with or without opting in
   *bytes = room < most ? room : most;
   return facts.error;
 }

@@ -1,4 +1,4 @@
-// Device memory by address only, pinned host memory that is really here, pools in name.
+// Device memory, of which only addresses exist here; pinned host memory, which is real; memory pools, which do nothing.
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -11,7 +11,7 @@ namespace {
 
 struct Pinned {
   std::mutex lock;
-  std::map<uint64_t, std::pair<uint64_t, bool>> ranges;  // start: bytes, ours to free
+  std::map<uint64_t, std::pair<uint64_t, bool>> ranges;  // start: bytes, and whether cudaFreeHost frees it
 };
 
 Pinned& pinned() {
@@ -23,7 +23,7 @@ constexpr uint64_t kPitch = 512;
 constexpr int kAlreadyRegistered = 712, kNotRegistered = 713;
 
 int allocate(void** address, Call call, size_t bytes, uint64_t stream) {
-  Result result = ask(call, {bytes, stream});
+  Result result = call_executor(call, {bytes, stream});
   *address = reinterpret_cast<void*>(result.words[0]);
   return result.error;
 }
@@ -31,7 +31,7 @@ int allocate(void** address, Call call, size_t bytes, uint64_t stream) {
 int pin(void** address, size_t bytes) {
   *address = nullptr;
   if (bytes == 0) return cuda::kSuccess;
-  if (posix_memalign(address, 4096, bytes)) return settle(cuda::kMemoryAllocation);
+  if (posix_memalign(address, 4096, bytes)) return set_last_error(cuda::kMemoryAllocation);
   std::lock_guard<std::mutex> hold(pinned().lock);
   pinned().ranges[word(*address)] = {bytes, true};
   return cuda::kSuccess;
@@ -47,7 +47,7 @@ bool is_pinned(const void* address) {
   return word(address) < after->first + after->second.first;
 }
 
-bool is_device(const void* address) { return address && ask(Call::Pointer, {word(address)}).words[0]; }
+bool is_device(const void* address) { return address && call_executor(Call::Pointer, {word(address)}).words[0]; }
 
 }  // namespace standin
 
@@ -56,7 +56,7 @@ using namespace standin;
 extern "C" {
 
 int cudaMalloc(void** address, size_t bytes) { return allocate(address, Call::Allocate, bytes, 0); }
-int cudaFree(void* address) { return say(Call::Free, {word(address)}); }
+int cudaFree(void* address) { return submit(Call::Free, {word(address)}); }
 int cudaMallocAsync(void** address, size_t bytes, void* stream) {
   return allocate(address, Call::AllocateAsync, bytes, stream_of(stream));
 }
@@ -69,9 +69,9 @@ int cudaMallocFromPoolAsync(void** address, size_t bytes, void*, void* stream) {
 int cudaMallocFromPoolAsync_ptsz(void** address, size_t bytes, void*, void* stream) {
   return allocate(address, Call::AllocateAsync, bytes, stream_of_ptsz(stream));
 }
-int cudaFreeAsync(void* address, void* stream) { return say(Call::FreeAsync, {word(address), stream_of(stream)}); }
+int cudaFreeAsync(void* address, void* stream) { return submit(Call::FreeAsync, {word(address), stream_of(stream)}); }
 int cudaFreeAsync_ptsz(void* address, void* stream) {
-  return say(Call::FreeAsync, {word(address), stream_of_ptsz(stream)});
+  return submit(Call::FreeAsync, {word(address), stream_of_ptsz(stream)});
 }
 
 int cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
@@ -87,7 +87,7 @@ int cudaMalloc3D(Pitched* pitched, Extent extent) {
 }
 
 int cudaMemGetInfo(size_t* free_bytes, size_t* total) {
-  Result result = ask(Call::MemoryInfo, {});
+  Result result = call_executor(Call::MemoryInfo, {});
   *free_bytes = result.words[0];
   *total = result.words[1];
   return result.error;
@@ -98,35 +98,35 @@ int cudaHostAlloc(void** address, size_t bytes, unsigned) { return pin(address, 
 
 int cudaFreeHost(void* address) {
   if (!address) return cuda::kSuccess;
-  if (int error = say(Call::DeviceSync, {})) return error;  // a copy may still be on its way into it
+  if (int error = submit(Call::DeviceSync, {})) return error;  // a pending copy may still write to it
   std::lock_guard<std::mutex> hold(pinned().lock);
   auto found = pinned().ranges.find(word(address));
-  if (found == pinned().ranges.end() || !found->second.second) return settle(cuda::kInvalidValue);
+  if (found == pinned().ranges.end() || !found->second.second) return set_last_error(cuda::kInvalidValue);
   pinned().ranges.erase(found);
   std::free(address);
   return cuda::kSuccess;
 }
 
 int cudaHostRegister(void* address, size_t bytes, unsigned) {
-  if (!address || !bytes) return settle(cuda::kInvalidValue);
-  if (is_pinned(address)) return settle(kAlreadyRegistered);
+  if (!address || !bytes) return set_last_error(cuda::kInvalidValue);
+  if (is_pinned(address)) return set_last_error(kAlreadyRegistered);
   std::lock_guard<std::mutex> hold(pinned().lock);
   pinned().ranges[word(address)] = {bytes, false};
   return cuda::kSuccess;
 }
 
 int cudaHostUnregister(void* address) {
-  if (int error = say(Call::DeviceSync, {})) return error;
+  if (int error = submit(Call::DeviceSync, {})) return error;
   std::lock_guard<std::mutex> hold(pinned().lock);
   auto found = pinned().ranges.find(word(address));
-  if (found == pinned().ranges.end() || found->second.second) return settle(kNotRegistered);
+  if (found == pinned().ranges.end() || found->second.second) return set_last_error(kNotRegistered);
   pinned().ranges.erase(found);
   return cuda::kSuccess;
 }
 
 int cudaHostGetFlags(unsigned* flags, void* address) {
   *flags = 0;
-  return is_pinned(address) ? cuda::kSuccess : settle(cuda::kInvalidValue);
+  return is_pinned(address) ? cuda::kSuccess : set_last_error(cuda::kInvalidValue);
 }
 
 int cudaPointerGetAttributes(PointerAttributes* attributes, const void* address) {
@@ -141,7 +141,7 @@ int cudaPointerGetAttributes(PointerAttributes* attributes, const void* address)
   return cuda::kSuccess;
 }
 
-// There is one pool; what is set on it is taken and changes nothing.
+// There is one pool. Its attributes are accepted and have no effect.
 int cudaDeviceGetDefaultMemPool(void** pool, int) {
   *pool = handle(1);
   return cuda::kSuccess;

@@ -1,4 +1,4 @@
-// What a pointer is: pinned host memory, device memory, or neither.
+// Kinds of pointers: pinned host memory, device memory, or neither.
 #pragma once
 
 #include "link.h"

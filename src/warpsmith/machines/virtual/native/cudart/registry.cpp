@@ -1,3 +1,4 @@
+// Registration of modules, kernels and variables by the code that nvcc emits, and their lookup.
 #include "registry.h"
 
 #include <cstring>
@@ -20,7 +21,7 @@ struct FatHeader {
   uint64_t bytes;
 };
 
-// Never destroyed: artifacts unregister themselves from atexit handlers, after static objects are gone.
+// Never destroyed: artifacts unregister themselves in atexit handlers, after static objects are destroyed.
 struct Tables {
   std::recursive_mutex lock;
   std::vector<std::unique_ptr<Module>> modules;
@@ -40,7 +41,7 @@ bool load(Module* module) {
   if (!wrapper || !wrapper->fatbin) return false;
   FatHeader header;
   std::memcpy(&header, wrapper->fatbin, sizeof header);
-  Result result = ask(Call::LoadModule, {}, wrapper->fatbin, header.header_bytes + header.bytes);
+  Result result = call_executor(Call::LoadModule, {}, wrapper->fatbin, header.header_bytes + header.bytes);
   if (!result.error) module->number = int(result.words[0]);
   return !result.error;
 }
@@ -48,7 +49,8 @@ bool load(Module* module) {
 bool resolve(Kernel* kernel) {
   if (kernel->known) return true;
   if (!load(kernel->module)) return false;
-  Result result = ask(Call::Function, {uint64_t(kernel->module->number)}, kernel->name.data(), kernel->name.size());
+  Result result =
+      call_executor(Call::Function, {uint64_t(kernel->module->number)}, kernel->name.data(), kernel->name.size());
   if (result.error) return false;
   kernel->function = result.words[0];
   kernel->parameter_bytes = result.words[1];
@@ -60,8 +62,8 @@ bool resolve(Kernel* kernel) {
 
 constexpr int kNoKernel = STANDIN_MAJOR >= 13 ? cuda::kInvalidResourceHandle : cuda::kInvalidDeviceFunction;
 
-// A function pointer, or the handle that __cudaGetKernel gave for one.
-Kernel* look(const void* function) {
+// Finds a kernel by host function, or by a handle from __cudaGetKernel.
+Kernel* find_kernel(const void* function) {
   auto found = tables().by_function.find(function);
   if (found != tables().by_function.end()) return found->second;
   for (auto& kernel : tables().kernels)
@@ -73,8 +75,8 @@ Kernel* look(const void* function) {
 
 Kernel* kernel_of(const void* function) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
-  Kernel* kernel = look(function);
-  if (!kernel) settle(kNoKernel);
+  Kernel* kernel = find_kernel(function);
+  if (!kernel) set_last_error(kNoKernel);
   return kernel && resolve(kernel) ? kernel : nullptr;
 }
 
@@ -82,13 +84,14 @@ Variable* variable_of(const void* symbol) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
   auto found = tables().variables.find(symbol);
   if (found == tables().variables.end()) {
-    settle(cuda::kInvalidSymbol);
+    set_last_error(cuda::kInvalidSymbol);
     return nullptr;
   }
   Variable* variable = found->second.get();
   if (variable->address) return variable;
   if (!load(variable->module)) return nullptr;
-  Result result = ask(Call::Symbol, {uint64_t(variable->module->number)}, variable->name.data(), variable->name.size());
+  Result result =
+      call_executor(Call::Symbol, {uint64_t(variable->module->number)}, variable->name.data(), variable->name.size());
   if (result.error) return nullptr;
   variable->address = result.words[0];
   variable->bytes = result.words[1];
@@ -125,7 +128,7 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 void __cudaRegisterFatBinaryEnd(void**) {}
 char __cudaInitModule(void**) { return 1; }
 
-// At exit, or when the library is closed. Nothing is asked of the executor: it may be gone, and that is no fault then.
+// Runs at exit or when the library is closed. It sends no request, because the executor may have ended.
 void __cudaUnregisterFatBinary(void** handle) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
   auto* module = reinterpret_cast<Module*>(handle);
@@ -165,11 +168,11 @@ int cudaGetSymbolSize(size_t* bytes, const void* symbol) {
   return cuda::kSuccess;
 }
 
-// Without a question to the executor: this runs in static initializers too.
+// Sends no request, because it runs in static initializers too.
 int __cudaGetKernel(void** kernel, const void* function) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
-  *kernel = look(function);
-  return *kernel ? cuda::kSuccess : settle(kNoKernel);
+  *kernel = find_kernel(function);
+  return *kernel ? cuda::kSuccess : set_last_error(kNoKernel);
 }
 
 int cudaGetKernel(void** kernel, const void* function) { return __cudaGetKernel(kernel, function); }
@@ -185,7 +188,7 @@ int cudaFuncGetName(const char** name, const void* function) {
 int cudaFuncGetParamInfo(const void* function, size_t index, size_t* offset, size_t* bytes) {
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
-  if (index >= kernel->parameters.size()) return settle(cuda::kInvalidValue);
+  if (index >= kernel->parameters.size()) return set_last_error(cuda::kInvalidValue);
   *offset = kernel->parameters[index].offset;
   if (bytes) *bytes = kernel->parameters[index].bytes;
   return cuda::kSuccess;

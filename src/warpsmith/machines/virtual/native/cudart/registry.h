@@ -1,4 +1,4 @@
-// Which host function stands for which kernel, and which host variable for which device variable.
+// Kernels by host function, and device variables by host variable.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct Parameter {
 struct Kernel {
   Module* module = nullptr;
   std::string name;
-  bool known = false;  // to the executor, with the three below
+  bool known = false;  // whether the executor has resolved it and the next three fields are valid
   uint64_t function = 0, parameter_bytes = 0;
   bool large_clusters = false;  // cudaFuncAttributeNonPortableClusterSizeAllowed
   std::vector<Parameter> parameters;
@@ -32,13 +32,13 @@ struct Variable {
   uint64_t address = 0, bytes = 0;
 };
 
-// Both ask the executor the first time. nullptr: the error is settled.
+// Both query the executor at the first use. They return nullptr with the last error set.
 Kernel* kernel_of(const void* function);
 Variable* variable_of(const void* symbol);
-// The kernel that the executor knows by this number.
+// Returns the kernel with this number of the executor.
 const void* function_by_number(uint64_t function);
 
-// The arguments as the .param space wants them.
+// Returns the arguments in the layout of the .param space.
 std::vector<uint8_t> packed(const Kernel& kernel, void** arguments);
 
 }  // namespace standin

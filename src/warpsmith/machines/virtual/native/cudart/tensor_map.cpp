@@ -1,4 +1,4 @@
-// Tensor maps: the driver's cuTensorMapEncodeTiled with its rules, in the virtual GPU's own format.
+// Tensor maps: cuTensorMapEncodeTiled with the rules of the driver, in the virtual GPU's own format.
 #include "tensor_map.h"
 
 #include <cstring>
@@ -9,7 +9,7 @@ constexpr int kInvalidValue = 1, kNotSupported = 801;
 constexpr uint64_t kMostSize = uint64_t(1) << 32, kMostStride = uint64_t(1) << 40;
 constexpr uint32_t kMostBox = 256;
 
-// By CUtensorMapDataType. 0: the types that are rounded or flushed on their way are not modelled.
+// By CUtensorMapDataType. 0: types that are converted during the copy are not modelled.
 constexpr uint8_t kElementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 0, 0, 0};
 constexpr uint8_t kSwizzleBytes[] = {16, 32, 64, 128};  // by CUtensorMapSwizzle
 
@@ -25,7 +25,7 @@ bool fits(const vgpu::TensorMap& map, const uint64_t* sizes, const uint64_t* str
 
 }  // namespace
 
-// Named apart from the driver's function: the worker asks for it by name, and finds it in the stand-in only.
+// It has another name than the driver's function: the worker looks this name up and finds it in the stand-in only.
 extern "C" int cudaStandinTensorMapEncodeTiled(void* to, int type, uint32_t rank, void* address, const uint64_t* sizes,
                                                const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
                                                int interleave, int swizzle, int, int fill) {

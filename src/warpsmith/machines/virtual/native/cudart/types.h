@@ -1,5 +1,5 @@
-// The structures of the CUDA runtime's interface that the stand-in reads or fills, by their published layout.
-// tests/machines/virtual/runtime/test_layout.py holds them to NVIDIA's own headers.
+// Structures of the CUDA runtime API that the stand-in reads or fills, in their published layout.
+// tests/machines/virtual/runtime/test_layout.py compares them with NVIDIA's headers.
 #pragma once
 
 #include <cstddef>
@@ -98,7 +98,7 @@ struct InstantiateParameters {
   int result;
 };
 
-// cudaDeviceProp. Version 13 took out what version 12 still had; runs of numbers nobody sets are one array.
+// cudaDeviceProp. Version 13 removed some fields of version 12. Runs of fields that stay 0 are one array.
 struct Properties {
   char name[256];
   char uuid[16], luid[8];

@@ -1,5 +1,5 @@
-// A stand-in for the CUDA driver: what a worker that shares memory with the judge asks of it, so that the session of a
-// real GPU runs on the virtual one. A candidate asks the runtime; nothing of it comes here.
+// Stand-in for the CUDA driver: the functions with which a worker imports shared memory, so that the session of a real
+// GPU runs on the virtual GPU. Candidates use the runtime only.
 #include <sys/stat.h>
 
 #include "link.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace standin;
 
 constexpr int kNoMemory = 2, kInvalid = 1;
-uint64_t imported = 0;  // where the memory that came in last lies: it is reserved and mapped before the next comes
+uint64_t imported = 0;  // address of the last import: it is reserved and mapped before the next import
 
 }  // namespace
 
@@ -18,13 +18,13 @@ extern "C" {
 int cuMemImportFromShareableHandle(unsigned long long* handle, void* descriptor, int) {
   struct stat found{};
   if (fstat(int(word(descriptor)), &found) != 0) return kInvalid;
-  const Result result = ask(Call::Import, {uint64_t(found.st_size)});
+  const Result result = call_executor(Call::Import, {uint64_t(found.st_size)});
   if (result.error) return kNoMemory;
   *handle = imported = result.words[0];
   return 0;
 }
 
-// The executor decides where memory lies, and memory of the same sizes lies where it lay in the process before.
+// The executor chooses addresses. Imports of the same sizes get the same addresses in every process.
 int cuMemAddressReserve(unsigned long long* address, size_t, size_t, unsigned long long, unsigned long long) {
   *address = imported;
   return imported ? 0 : kInvalid;
@@ -36,8 +36,7 @@ int cuMemMap(unsigned long long address, size_t, size_t, unsigned long long hand
 
 int cuMemSetAccess(unsigned long long, size_t, const void*, size_t) { return 0; }
 
-// The gate is the one kernel that comes this way. It need not hold anything back: the executor runs nothing before it
-// must.
+// The gate is the only kernel that is loaded this way. It does nothing here, because the executor runs work lazily.
 int cuModuleLoadData(void** module, const void* image) {
   *module = const_cast<void*>(image);
   return 0;
@@ -50,8 +49,8 @@ int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsi
   return 0;
 }
 
-// Comes before the stand-in runtime's, which refuses it: no kernel of the virtual GPU reads the host's memory, nor the
-// gate's.
+// Resolved before the stand-in runtime's function, which returns an error, because no kernel of the virtual GPU can
+// read host memory.
 int cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   *device = host;
   return 0;

@@ -1,3 +1,4 @@
+// Address patterns of a warp, bounds and alignment, and the counters of sectors and shared memory wavefronts.
 #include "access.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ ptx::Space generic_space(Address at) {
   return Space::Global;
 }
 
-void addresses(const Warp& warp, const Inst& inst, Request* request) {
+void compute_addresses(const Warp& warp, const Inst& inst, Request* request) {
   Address* at = request->address;
   Address imm = Address(inst.imm);
   if (inst.flags & kNoBase) {
@@ -55,7 +56,7 @@ const char* space_name(Space space) {
   }
 }
 
-// Distinct addresses by a table of 64 places: patterns have at most 32.
+// Finds the distinct addresses with a hash table of 64 slots; a pattern has at most 32.
 void find_unique(Memo& memo) {
   uint8_t slot[64];
   std::memset(slot, 0xff, sizeof slot);
@@ -73,8 +74,8 @@ void find_unique(Memo& memo) {
   memo.duplicates = memo.repeated != 0;
 }
 
-// 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte ones by quarters; one wavefront a distinct word in a
-// bank.
+// Counts the wavefronts of a shared memory request. There are 32 banks of 4 bytes; a request of 8 bytes a lane takes
+// two half warps, one of 16 bytes four quarters. A bank serves one distinct word in each wavefront.
 int count_wavefronts(const Memo& memo, uint32_t bytes, int64_t origin) {
   int parts = bytes > 8 ? 4 : bytes > 4 ? 2 : 1, total = 0;
   for (int part = 0; part < parts; ++part) {
@@ -114,7 +115,7 @@ uint8_t count_sectors(const Memo& memo, Address first, uint32_t bytes) {
   return uint8_t(count);
 }
 
-void learn(Memo& memo, const Request& request, uint32_t mask) {
+void analyze_pattern(Memo& memo, const Request& request, uint32_t mask) {
   memo.mask = mask;
   memo.first = __builtin_ctz(mask);
   Address base = request.address[memo.first];
@@ -144,7 +145,7 @@ void learn(Memo& memo, const Request& request, uint32_t mask) {
   } else find_unique(memo);
 }
 
-bool same(const Memo& memo, const Request& request, uint32_t mask) {
+bool matches_pattern(const Memo& memo, const Request& request, uint32_t mask) {
   if (memo.mask != mask) return false;
   Address base = request.address[memo.first];
   uint64_t differs = 0;
@@ -152,7 +153,8 @@ bool same(const Memo& memo, const Request& request, uint32_t mask) {
   return differs == 0;
 }
 
-void mark(std::vector<uint64_t>& map, Address from, Address to) {  // offsets, to is exclusive
+// The range is given as offsets; `to` is exclusive.
+void mark_sectors(std::vector<uint64_t>& map, Address from, Address to) {
   size_t first = from >> 5, last = (to - 1) >> 5;
   if (first >> 6 == last >> 6) {
     map[first >> 6] |= (last - first == 63 ? ~uint64_t(0) : ((uint64_t(1) << (last - first + 1)) - 1)) << (first & 63);
@@ -178,14 +180,14 @@ void count_global(Grid& grid, Memo& memo, const Request& request, Address first,
   if (!allocation->touched) grid.memory->touch(allocation);
   auto& map = request.write ? allocation->sectors_written : allocation->sectors_read;
   Address origin = first - allocation->start;
-  if (memo.shape != Shape::Scattered) return mark(map, origin, origin + Address(memo.high));
+  if (memo.shape != Shape::Scattered) return mark_sectors(map, origin, origin + Address(memo.high));
   for (int place = 0; place < memo.unique_count; ++place) {
     Address at = origin + Address(memo.delta[memo.unique[place]]);
-    mark(map, at, at + request.bytes);
+    mark_sectors(map, at, at + request.bytes);
   }
 }
 
-std::string where_is(const Memory& memory, Address at, uint32_t bytes) {
+std::string describe_location(const Memory& memory, Address at, uint32_t bytes) {
   Allocation* allocation = memory.nearest(at);
   if (!allocation || at >= allocation->end() + (1 << 16))
     return at < 4096 ? "near the null pointer" : "in no allocation";
@@ -196,15 +198,15 @@ std::string where_is(const Memory& memory, Address at, uint32_t bytes) {
   return std::to_string(at + bytes - allocation->end()) + " bytes over the end of " + name + size;
 }
 
-void out_of_bounds(Warp& warp, const Inst& inst, int lane, Space space, const Request& request, Address at,
-                   const std::function<std::string()>& where) {
+void report_out_of_bounds(Warp& warp, const Inst& inst, int lane, Space space, const Request& request, Address at,
+                          const std::function<std::string()>& where) {
   report(warp, inst, lane, {"out_of_bounds", at, request.bytes, space_name(space), true}, [&] {
     return std::string(request.write ? "writes " : "reads ") + std::to_string(request.bytes) + " bytes of " +
            space_name(space) + " memory at " + hex(at) + ", " + where();
   });
 }
 
-void misaligned(Warp& warp, const Inst& inst, int lane, Space space, const Request& request, Address at) {
+void report_misaligned(Warp& warp, const Inst& inst, int lane, Space space, const Request& request, Address at) {
   report(warp, inst, lane, {"misaligned", at, request.bytes, space_name(space), true}, [&] {
     return std::string(request.write ? "writes " : "reads ") + std::to_string(request.bytes) + " bytes of " +
            space_name(space) + " memory at " + hex(at) + ", which is not a multiple of " +
@@ -212,8 +214,8 @@ void misaligned(Warp& warp, const Inst& inst, int lane, Space space, const Reque
   });
 }
 
-// The lanes whose access lies inside and is aligned; the others are reported.
-uint32_t honest_lanes(Warp& warp, const Inst& inst, Space space, const Request& request, uint32_t mask, size_t limit) {
+// Returns the lanes whose access is aligned and inside its allocation; reports the others.
+uint32_t valid_lanes(Warp& warp, const Inst& inst, Space space, const Request& request, uint32_t mask, size_t limit) {
   uint32_t good = 0;
   Memory& memory = *warp.grid->memory;
   each(mask, [&](int lane) {
@@ -221,21 +223,22 @@ uint32_t honest_lanes(Warp& warp, const Inst& inst, Space space, const Request& 
     if (space == Space::Global || space == Space::Const) {
       Allocation* allocation = memory.holder(at, request.bytes);
       if (!allocation || allocation->of_engine)
-        return out_of_bounds(warp, inst, lane, space, request, at, [&] { return where_is(memory, at, request.bytes); });
+        return report_out_of_bounds(warp, inst, lane, space, request, at,
+                                    [&] { return describe_location(memory, at, request.bytes); });
       if (allocation->read_only && request.write)
-        return out_of_bounds(warp, inst, lane, space, request, at,
-                             [&] { return "inside " + allocation->label + ", which is constant"; });
+        return report_out_of_bounds(warp, inst, lane, space, request, at,
+                                    [&] { return "inside " + allocation->label + ", which is constant"; });
     } else if (at > limit || request.bytes > limit - at) {
-      return out_of_bounds(warp, inst, lane, space, request, at,
-                           [&] { return "beyond the " + std::to_string(limit) + " bytes there are"; });
+      return report_out_of_bounds(warp, inst, lane, space, request, at,
+                                  [&] { return "beyond the " + std::to_string(limit) + " bytes there are"; });
     }
-    if (at & (request.bytes - 1)) return misaligned(warp, inst, lane, space, request, at);
+    if (at & (request.bytes - 1)) return report_misaligned(warp, inst, lane, space, request, at);
     good |= 1u << lane;
   });
   return good;
 }
 
-bool inside(const Memory& memory, Memo& memo, Address low, Address high, bool write) {
+bool inside_allocation(const Memory& memory, Memo& memo, Address low, Address high, bool write) {
   if (memo.generation == memory.generation() && memo.owner && low >= memo.owner->start && high <= memo.owner->end())
     return !(write && memo.owner->read_only);
   Allocation* allocation = memory.holder(low, high - low);
@@ -245,8 +248,8 @@ bool inside(const Memory& memory, Memo& memo, Address low, Address high, bool wr
   return !(write && allocation->read_only);
 }
 
-// Lanes in several allocations: one allocation at a time for the shadow and the counters.
-void piecewise(Warp& warp, const Inst& inst, const Request& request, uint32_t mask, Access* access) {
+// Handles a request that spans several allocations: shadow and counters take one allocation at a time.
+void check_piecewise(Warp& warp, const Inst& inst, const Request& request, uint32_t mask, Access* access) {
   Grid& grid = *warp.grid;
   while (mask) {
     Allocation* allocation = grid.memory->find(request.address[__builtin_ctz(mask)]);
@@ -258,7 +261,7 @@ void piecewise(Warp& warp, const Inst& inst, const Request& request, uint32_t ma
     for (int i = 0; i < 32; ++i)
       if (!(part >> i & 1)) piece.address[i] = request.address[__builtin_ctz(part)];
     Memo memo;
-    learn(memo, piece, part);
+    analyze_pattern(memo, piece, part);
     Address first = piece.address[memo.first];
     count_global(grid, memo, piece, first, allocation);
     if (grid.check) {
@@ -273,19 +276,19 @@ void piecewise(Warp& warp, const Inst& inst, const Request& request, uint32_t ma
 bool resolve_global(Warp& warp, const Inst& inst, Space space, const Request& request, Access* access) {
   Grid& grid = *warp.grid;
   Memo& memo = *inst.memo;
-  if (!same(memo, request, access->mask)) learn(memo, request, access->mask);
+  if (!matches_pattern(memo, request, access->mask)) analyze_pattern(memo, request, access->mask);
   Address first = request.address[memo.first];
   access->first = first;
   access->shape = memo.shape;
   access->delta = memo.delta;
   access->base = grid.memory->arena() + (first - kGlobalWindow);
-  if (__builtin_expect(
-          !inside(*grid.memory, memo, first + Address(memo.low), first + Address(memo.high), request.write) ||
-              !memo.aligned || (first & (request.bytes - 1)),
-          0)) {
-    access->mask = honest_lanes(warp, inst, space, request, access->mask, 0);
+  if (__builtin_expect(!inside_allocation(*grid.memory, memo, first + Address(memo.low), first + Address(memo.high),
+                                          request.write) ||
+                           !memo.aligned || (first & (request.bytes - 1)),
+                       0)) {
+    access->mask = valid_lanes(warp, inst, space, request, access->mask, 0);
     access->shape = Shape::Scattered;
-    if (access->mask) piecewise(warp, inst, request, access->mask, access);
+    if (access->mask) check_piecewise(warp, inst, request, access->mask, access);
     return access->mask != 0;
   }
   count_global(grid, memo, request, first, memo.owner);
@@ -297,14 +300,14 @@ bool resolve_global(Warp& warp, const Inst& inst, Space space, const Request& re
   return true;
 }
 
-// The lanes of `part`, which name one block of the cluster; those that may touch its memory.
+// Handles the lanes of `part`, which name one block of the cluster. Returns those that may access its memory.
 uint32_t resolve_member(Warp& warp, const Inst& inst, const Request& request, uint32_t part, Access* access) {
   Grid& grid = *warp.grid;
   int lane = __builtin_ctz(part);
   Block* owner = owner_of(warp, request.address[lane]);
   if (!owner || !owner->live_threads) {
     std::string rank = std::to_string((request.address[lane] >> kRankShift) - 1);
-    out_of_bounds(warp, inst, lane, Space::Shared, request, request.address[lane], [&] {
+    report_out_of_bounds(warp, inst, lane, Space::Shared, request, request.address[lane], [&] {
       return owner ? "in block " + rank + " of the cluster, which has exited"
                    : "in block " + rank + " of a cluster of " + std::to_string(warp.block->cluster->blocks.size());
     });
@@ -312,7 +315,7 @@ uint32_t resolve_member(Warp& warp, const Inst& inst, const Request& request, ui
   }
   Request piece = request;
   for (int i = 0; i < 32; ++i) piece.address[i] = request.address[part >> i & 1 ? i : lane] & kSharedOffset;
-  uint32_t good = honest_lanes(warp, inst, Space::Shared, piece, part, grid.shared_bytes);
+  uint32_t good = valid_lanes(warp, inst, Space::Shared, piece, part, grid.shared_bytes);
   each(good, [&](int i) {
     access->storage[i] = owner->shared.data() - warp.block->shared.data() + int64_t(piece.address[i]);
   });
@@ -322,14 +325,14 @@ uint32_t resolve_member(Warp& warp, const Inst& inst, const Request& request, ui
   for (int i = 0; i < 32; ++i)
     if (!(good >> i & 1)) piece.address[i] = piece.address[__builtin_ctz(good)];
   Memo memo;
-  learn(memo, piece, good);
+  analyze_pattern(memo, piece, good);
   View view = shared_view(warp, *owner, int64_t(piece.address[memo.first]));
   if (request.write) shadow_write(warp, inst, view, memo, request.bytes, request.strength, access);
   else shadow_read(warp, inst, view, memo, request.bytes, request.strength);
   return good;
 }
 
-// A request that reaches into the shared memory of other blocks of the cluster.
+// Handles a request that names shared memory of other blocks of the cluster.
 bool resolve_cluster(Warp& warp, const Inst& inst, const Request& request, Access* access) {
   access->shape = Shape::Scattered;
   access->base = warp.block->shared.data();
@@ -346,7 +349,7 @@ bool resolve_cluster(Warp& warp, const Inst& inst, const Request& request, Acces
   return good != 0;
 }
 
-bool reaches_out(const Request& request, uint32_t mask) {
+bool names_other_block(const Request& request, uint32_t mask) {
   bool out = false;
   each(mask,
        [&](int lane) { out |= request.address[lane] >= kRankUnit && request.address[lane] >> kRankShift <= 0xff; });
@@ -356,7 +359,7 @@ bool reaches_out(const Request& request, uint32_t mask) {
 bool resolve_shared(Warp& warp, const Inst& inst, const Request& request, Access* access) {
   Grid& grid = *warp.grid;
   Memo& memo = *inst.memo;
-  if (!same(memo, request, access->mask)) learn(memo, request, access->mask);
+  if (!matches_pattern(memo, request, access->mask)) analyze_pattern(memo, request, access->mask);
   int64_t first = int64_t(request.address[memo.first]);
   access->first = Address(first);
   access->shape = memo.shape;
@@ -365,8 +368,8 @@ bool resolve_shared(Warp& warp, const Inst& inst, const Request& request, Access
   bool bad = first + memo.low < 0 || first + memo.high > int64_t(grid.shared_bytes) || !memo.aligned ||
              (first & int64_t(request.bytes - 1));
   if (__builtin_expect(bad, 0)) {
-    if (grid.clustered && reaches_out(request, access->mask)) return resolve_cluster(warp, inst, request, access);
-    access->mask = honest_lanes(warp, inst, Space::Shared, request, access->mask, grid.shared_bytes);
+    if (grid.clustered && names_other_block(request, access->mask)) return resolve_cluster(warp, inst, request, access);
+    access->mask = valid_lanes(warp, inst, Space::Shared, request, access->mask, grid.shared_bytes);
     access->shape = Shape::Scattered;
     return access->mask != 0;
   }
@@ -391,7 +394,7 @@ bool resolve_local(Warp& warp, const Inst& inst, const Request& request, Access*
            << lane;
     access->storage[lane] = int64_t(warp.local_stride) * lane + int64_t(request.address[lane]);
   });
-  if (bad) access->mask = honest_lanes(warp, inst, Space::Local, request, access->mask, warp.local_stride);
+  if (bad) access->mask = valid_lanes(warp, inst, Space::Local, request, access->mask, warp.local_stride);
   access->base = warp.local;
   access->delta = access->storage;
   access->shape = Shape::Scattered;
@@ -401,7 +404,7 @@ bool resolve_local(Warp& warp, const Inst& inst, const Request& request, Access*
 
 bool resolve_param(Warp& warp, const Inst& inst, const Request& request, Access* access) {
   Grid& grid = *warp.grid;
-  access->mask = honest_lanes(warp, inst, Space::Param, request, access->mask, grid.parameter_bytes);
+  access->mask = valid_lanes(warp, inst, Space::Param, request, access->mask, grid.parameter_bytes);
   each(access->mask, [&](int lane) { access->storage[lane] = int64_t(request.address[lane]); });
   access->base = const_cast<uint8_t*>(grid.parameters);
   access->delta = access->storage;
@@ -422,12 +425,14 @@ bool resolve(Warp& warp, const Inst& inst, Space space, const Request& request, 
   }
 }
 
-void accuse(Warp& warp, const Inst& inst, const Access& access, const Request& request, uint32_t lanes_that_differ) {
+void report_write_race(Warp& warp, const Inst& inst, const Access& access, const Request& request,
+                       uint32_t lanes_that_differ) {
   int lane = __builtin_ctz(lanes_that_differ);
   bool clocks = access.space == Space::Shared && !warp.grid->clustered;
   report(warp, inst, lane, {"race", request.address[lane], request.bytes, space_name(access.space), false}, [&] {
-    std::string other = access.prior ? rival(warp, clocks, access.prior) + (access.prior_read ? " read" : " wrote")
-                                     : std::string("another lane of this warp writes too");
+    std::string other = access.prior
+                            ? name_other_access(warp, clocks, access.prior) + (access.prior_read ? " read" : " wrote")
+                            : std::string("another lane of this warp writes too");
     return std::string("writes ") + space_name(access.space) + " memory at " + hex(request.address[lane]) + " that " +
            other + " with nothing that orders the two";
   });

@@ -1,4 +1,5 @@
-// Element-wise instructions as templates over a type and an operation, for the compiler to vectorise.
+// Element-wise instructions as templates over a type and an operation, written so that the compiler vectorizes them.
+// Operands are named as in the PTX ISA: d is the destination, a, b and c are the sources.
 #pragma once
 
 #include <type_traits>
@@ -48,7 +49,7 @@ void map3(Warp& warp, const Inst& inst) {
   lanes<D>(warp, inst.d, [a, b, c](int lane) { return Op::apply(a[lane], b[lane], c[lane]); });
 }
 
-// Emits one instruction with n sources of `width` bytes.
+// Emits one instruction with `count` sources of `width` bytes.
 inline bool emit_sources(Lowering& lowering, Handler fn, int width, int count, char kind = 'b') {
   if (!fn || lowering.operands() < size_t(count) + 1) return false;
   int32_t sources[3] = {};

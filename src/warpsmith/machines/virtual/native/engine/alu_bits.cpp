@@ -26,7 +26,8 @@ struct Cnot {
   static T apply(T a) { return T(a == 0); }
 };
 
-// Shift counts are u32 and clamped to the width.
+// PTX ISA, shl and shr: the shift count is u32, and counts above the width are clamped to the width. C++ leaves such
+// shifts undefined, hence the branches.
 template <class T>
 struct Shl {
   static T apply(T a, uint32_t shift) { return shift >= 8 * sizeof(T) ? T(0) : T(a << shift); }
@@ -144,9 +145,9 @@ uint32_t permute(uint64_t bytes, uint32_t selector) {
   uint32_t result = 0;
   for (int i = 0; i < 4; ++i) {
     uint32_t nibble = selector >> (4 * i) & 15;
-    uint32_t b = uint32_t(bytes >> (8 * (nibble & 7))) & 0xff;
-    if (nibble & 8) b = b & 0x80 ? 0xff : 0;
-    result |= b << (8 * i);
+    uint32_t byte = uint32_t(bytes >> (8 * (nibble & 7))) & 0xff;
+    if (nibble & 8) byte = byte & 0x80 ? 0xff : 0;
+    result |= byte << (8 * i);
   }
   return result;
 }
@@ -222,7 +223,7 @@ struct Fns {
   }
 };
 
-// Predicate logic.
+// and, or, xor and not of predicates.
 template <int Op>
 void pred_logic(Warp& warp, const Inst& inst) {
   uint32_t a = pred_in(warp, inst.a, inst.flags & 1), b = pred_in(warp, inst.b, inst.flags & 2);
@@ -243,7 +244,7 @@ bool lower_pred_logic(Lowering& lowering, Handler fn, bool two) {
 }
 
 bool lower_logic(Lowering& lowering) {
-  std::string table = lowering.type();
+  std::string type = lowering.type();
   std::string_view op = lowering.parts[0];
   if (lowering.operands() < (op == "not" || op == "cnot" ? 2u : 3u)) return false;
   if (lowering.has("pred"))
@@ -253,16 +254,17 @@ bool lower_logic(Lowering& lowering) {
                             : op == "xor" ? pred_logic<2>
                                           : pred_logic<3>,
                             op != "not");
-  if (op == "not") return emit_sources(lowering, VGPU_BY_INTEGER(table, unary, Not), type_width(table), 1);
-  if (op == "cnot") return emit_sources(lowering, VGPU_BY_INTEGER(table, unary, Cnot), type_width(table), 1);
-  Handler fn = op == "and"  ? VGPU_BY_INTEGER(table, binary, And)
-               : op == "or" ? VGPU_BY_INTEGER(table, binary, Or)
-                            : VGPU_BY_INTEGER(table, binary, Xor);
-  return emit_sources(lowering, fn, type_width(table), 2);
+  if (op == "not") return emit_sources(lowering, VGPU_BY_INTEGER(type, unary, Not), type_width(type), 1);
+  if (op == "cnot") return emit_sources(lowering, VGPU_BY_INTEGER(type, unary, Cnot), type_width(type), 1);
+  Handler fn = op == "and"  ? VGPU_BY_INTEGER(type, binary, And)
+               : op == "or" ? VGPU_BY_INTEGER(type, binary, Or)
+                            : VGPU_BY_INTEGER(type, binary, Xor);
+  return emit_sources(lowering, fn, type_width(type), 2);
 }
 
 template <class F>
-bool emit_mixed(Lowering& lowering, Handler fn, int dw, F widths) {  // widths(i): width of source i+1, 0 ends
+// widths(i) is the width of source i + 1; 0 ends the list.
+bool emit_mixed(Lowering& lowering, Handler fn, int dw, F widths) {
   if (!fn) return false;
   int32_t sources[4] = {};
   int count = 0;
@@ -278,37 +280,41 @@ bool emit_mixed(Lowering& lowering, Handler fn, int dw, F widths) {  // widths(i
 }
 
 bool lower_shift(Lowering& lowering) {
-  std::string table = lowering.type();
+  std::string type = lowering.type();
   bool left = lowering.parts[0] == "shl";
-  Handler fn = nullptr;
-  if (table == "b16" || table == "u16") fn = left ? shl<uint16_t> : shr<uint16_t>;
-  if (table == "b32" || table == "u32") fn = left ? shl<uint32_t> : shr<uint32_t>;
-  if (table == "b64" || table == "u64") fn = left ? shl<uint64_t> : shr<uint64_t>;
-  if (table == "s16") fn = left ? shl<uint16_t> : Handler(shr<int16_t>);
-  if (table == "s32") fn = left ? shl<uint32_t> : Handler(shr<int32_t>);
-  if (table == "s64") fn = left ? shl<uint64_t> : Handler(shr<int64_t>);
-  int width = type_width(table);
+  // A left shift is the same for signed and unsigned operands.
+  Handler fn = find_handler({{"b16", left ? shl<uint16_t> : shr<uint16_t>},
+                             {"u16", left ? shl<uint16_t> : shr<uint16_t>},
+                             {"b32", left ? shl<uint32_t> : shr<uint32_t>},
+                             {"u32", left ? shl<uint32_t> : shr<uint32_t>},
+                             {"b64", left ? shl<uint64_t> : shr<uint64_t>},
+                             {"u64", left ? shl<uint64_t> : shr<uint64_t>},
+                             {"s16", left ? shl<uint16_t> : shr<int16_t>},
+                             {"s32", left ? shl<uint32_t> : shr<int32_t>},
+                             {"s64", left ? shl<uint64_t> : shr<int64_t>}},
+                            type);
+  int width = type_width(type);
   return emit_mixed(lowering, fn, width, [width](int i) { return i == 0 ? width : i == 1 ? 4 : 0; });
 }
 
 bool lower_count(Lowering& lowering) {
-  std::string table = lowering.type();
+  std::string type = lowering.type();
   std::string_view op = lowering.parts[0];
-  int width = type_width(table);
+  int width = type_width(type);
   Handler fn = nullptr;
   if (op == "popc")
     fn = width == 8 ? map1<uint32_t, uint64_t, Popc<uint64_t>> : map1<uint32_t, uint32_t, Popc<uint32_t>>;
   if (op == "clz") fn = width == 8 ? map1<uint32_t, uint64_t, Clz<uint64_t>> : map1<uint32_t, uint32_t, Clz<uint32_t>>;
   if (op == "bfind" && lowering.has("shiftamt"))
-    fn = table == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, true>>
-         : table == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, true>>
-         : table == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, true>>
-                          : map1<uint32_t, int64_t, Bfind<int64_t, true>>;
+    fn = type == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, true>>
+         : type == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, true>>
+         : type == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, true>>
+                         : map1<uint32_t, int64_t, Bfind<int64_t, true>>;
   else if (op == "bfind")
-    fn = table == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, false>>
-         : table == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, false>>
-         : table == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, false>>
-                          : map1<uint32_t, int64_t, Bfind<int64_t, false>>;
+    fn = type == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, false>>
+         : type == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, false>>
+         : type == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, false>>
+                         : map1<uint32_t, int64_t, Bfind<int64_t, false>>;
   return emit_mixed(lowering, fn, 4, [width](int i) { return i == 0 ? width : 0; });
 }
 
@@ -319,13 +325,13 @@ bool lower_brev(Lowering& lowering) {
 }
 
 bool lower_bfe(Lowering& lowering) {
-  std::string table = lowering.type();
-  int width = type_width(table);
-  Handler fn = table == "u32"   ? bfe<uint32_t>
-               : table == "s32" ? bfe<int32_t>
-               : table == "u64" ? bfe<uint64_t>
-               : table == "s64" ? bfe<int64_t>
-                                : nullptr;
+  std::string type = lowering.type();
+  int width = type_width(type);
+  Handler fn = type == "u32"   ? bfe<uint32_t>
+               : type == "s32" ? bfe<int32_t>
+               : type == "u64" ? bfe<uint64_t>
+               : type == "s64" ? bfe<int64_t>
+                               : nullptr;
   return emit_mixed(lowering, fn, width, [width](int i) { return i == 0 ? width : i < 3 ? 4 : 0; });
 }
 
@@ -342,7 +348,7 @@ bool lower_prmt(Lowering& lowering) {
   lowering.emitted.back().imm = -1;
   for (int mode = 0; mode < 6; ++mode)
     if (lowering.has(modes[mode])) lowering.emitted.back().imm = mode;
-  // b4e is {a,b} backwards; its table counts bytes from the selected one down.
+  // PTX ISA, prmt: the mode b4e selects bytes in decreasing order; its table row counts down from the selected byte.
   if (lowering.has("b4e")) lowering.emitted.back().imm = 1;
   return true;
 }
@@ -364,9 +370,9 @@ bool lower_shf(Lowering& lowering) {
 }
 
 bool lower_dp(Lowering& lowering) {
-  auto table = lowering.types();
-  if (table.size() != 2) return false;
-  bool sa = table[0] == "s32", sb = table[1] == "s32", hi = lowering.has("hi");
+  auto types = lowering.types();
+  if (types.size() != 2) return false;
+  bool sa = types[0] == "s32", sb = types[1] == "s32", hi = lowering.has("hi");
   Handler fn = nullptr;
   if (lowering.parts[0] == "dp4a")
     fn = sa   ? (sb ? ternary<uint32_t, Dp4a<true, true>> : ternary<uint32_t, Dp4a<true, false>>)

@@ -8,17 +8,17 @@ namespace {
 
 enum Compare : int { Eq, Ne, Lt, Le, Gt, Ge, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, Nan };
 
-// Fourteen comparisons are five, with the operands exchanged or the answer turned round.
+// The fourteen comparisons of PTX reduce to five: exchange the operands, or negate the result.
 struct Basis {
   int base;
   bool swap, negate;
 };
-Basis basis(int c) {
+Basis basis(int relation) {
   static const Basis table[] = {{Eq, false, false}, {Equ, false, true}, {Lt, false, false},  {Le, false, false},
                                 {Lt, true, false},  {Le, true, false},  {Equ, false, false}, {Eq, false, true},
                                 {Le, true, true},   {Lt, true, true},   {Le, false, true},   {Lt, false, true},
                                 {Nan, false, true}, {Nan, false, false}};
-  return table[c];
+  return table[relation];
 }
 
 template <class T, int C>
@@ -60,7 +60,7 @@ struct Value<FlushedValue> {
   static float of(float value) { return flush(value); }
 };
 
-// The comparison of all lanes as bits.
+// Compares all lanes. Returns one bit a lane.
 template <class V, int C>
 __attribute__((noinline)) uint32_t compare(const Warp& warp, const Inst& inst) {
   using S = typename Value<V>::stored;
@@ -131,23 +131,23 @@ int comparison(const Lowering& lowering) {
   return found == table.end() ? -1 : found->second;
 }
 
-Chosen by_type(const std::string& type, int c, bool ftz) {
-  if (type == "u16" || type == "b16") return pick<uint16_t>(c);
-  if (type == "s16") return pick<int16_t>(c);
-  if (type == "u32" || type == "b32") return pick<uint32_t>(c);
-  if (type == "s32") return pick<int32_t>(c);
-  if (type == "u64" || type == "b64") return pick<uint64_t>(c);
-  if (type == "s64") return pick<int64_t>(c);
-  if (type == "f32") return ftz ? pick<FlushedValue>(c) : pick<float>(c);
-  if (type == "f64") return pick<double>(c);
-  if (type == "f16") return ftz ? pick<FlushedHalf>(c) : pick<HalfValue>(c);
-  if (type == "bf16") return pick<BrainValue>(c);
+Chosen by_type(const std::string& type, int relation, bool ftz) {
+  if (type == "u16" || type == "b16") return pick<uint16_t>(relation);
+  if (type == "s16") return pick<int16_t>(relation);
+  if (type == "u32" || type == "b32") return pick<uint32_t>(relation);
+  if (type == "s32") return pick<int32_t>(relation);
+  if (type == "u64" || type == "b64") return pick<uint64_t>(relation);
+  if (type == "s64") return pick<int64_t>(relation);
+  if (type == "f32") return ftz ? pick<FlushedValue>(relation) : pick<float>(relation);
+  if (type == "f64") return pick<double>(relation);
+  if (type == "f16") return ftz ? pick<FlushedHalf>(relation) : pick<HalfValue>(relation);
+  if (type == "bf16") return pick<BrainValue>(relation);
   return {};
 }
 
-// Packed comparisons: two results, for the low and the high half.
+// Packed comparisons: one result for the low halves, one for the high halves.
 template <class H>
-uint32_t halves(const Warp& warp, const Inst& inst, int c, int shift) {
+uint32_t halves(const Warp& warp, const Inst& inst, int relation, int shift) {
   const uint32_t *a = in<uint32_t>(warp, inst.a), *b = in<uint32_t>(warp, inst.b);
   auto value = [&](uint32_t pair) {
     H half{uint16_t(pair >> shift)};
@@ -157,7 +157,7 @@ uint32_t halves(const Warp& warp, const Inst& inst, int c, int shift) {
   each(warp.mask, [&](int lane) {
     float x = value(a[lane]), y = value(b[lane]);
     bool number = false;
-    switch (c) {
+    switch (relation) {
       case Eq: number = x == y; break;
       case Ne: number = x < y || x > y; break;
       case Lt: number = x < y; break;
@@ -186,9 +186,9 @@ void setp_pair(Warp& warp, const Inst& inst) {
 }
 template <class H>
 void set_pair(Warp& warp, const Inst& inst) {
-  int c = int(inst.imm & 0xff);
-  uint32_t low = combine(warp, inst, halves<H>(warp, inst, c, 0)),
-           high = combine(warp, inst, halves<H>(warp, inst, c, 16));
+  int relation = int(inst.imm & 0xff);
+  uint32_t low = combine(warp, inst, halves<H>(warp, inst, relation, 0)),
+           high = combine(warp, inst, halves<H>(warp, inst, relation, 16));
   uint32_t one = uint32_t(inst.imm >> 8);
   lanes<uint32_t>(warp, inst.d, [=](int lane) {
     return (low >> lane & 1 ? one & 0xffff : 0) | (high >> lane & 1 ? one & 0xffff0000 : 0);
@@ -216,11 +216,11 @@ Class class_of(const std::string& type) {
 
 bool lower_setp(Lowering& lowering) {
   std::string type = lowering.type();
-  int c = comparison(lowering);
-  if (lowering.operands() < 3 || c < 0) return false;
+  int relation = comparison(lowering);
+  if (lowering.operands() < 3 || relation < 0) return false;
   lowering.kind = class_of(type);
   bool pair = type == "f16x2" || type == "bf16x2";
-  Basis basic = basis(c);
+  Basis basic = basis(relation);
   Handler fn = type == "f16x2"    ? setp_pair<Half>
                : type == "bf16x2" ? setp_pair<Brain>
                                   : by_type(type, basic.base, lowering.has("ftz")).fn;
@@ -238,7 +238,7 @@ bool lower_setp(Lowering& lowering) {
   inst.extra[0] = second;
   inst.count = target.paired ? 2 : 1;
   if (pair) {
-    inst.imm = c;
+    inst.imm = relation;
     if (lowering.has("ftz")) inst.flags |= kFlush;
     return true;
   }
@@ -251,8 +251,8 @@ bool lower_set(Lowering& lowering) {
   auto types = lowering.types();
   if (types.size() != 2 || lowering.operands() < 3) return false;
   const std::string &to = types[0], &type = types[1];
-  int c = comparison(lowering), width = type_width(type);
-  if (c < 0) return false;
+  int relation = comparison(lowering), width = type_width(type);
+  if (relation < 0) return false;
   bool pair = type == "f16x2" || type == "bf16x2";
   uint32_t one = to == "f32"      ? 0x3f800000
                  : to == "f16x2"  ? 0x3c003c00
@@ -260,7 +260,7 @@ bool lower_set(Lowering& lowering) {
                  : to == "f16"    ? 0x3c00
                  : to == "bf16"   ? 0x3f80
                                   : UINT32_MAX;
-  Basis basic = basis(c);
+  Basis basic = basis(relation);
   Chosen chosen = pair ? Chosen{} : by_type(type, basic.base, lowering.has("ftz"));
   Handler fn = type == "f16x2" ? set_pair<Half> : type == "bf16x2" ? set_pair<Brain> : chosen.compare ? set : nullptr;
   int32_t a = lowering.source(1, width, type[0]), b = lowering.source(2, width, type[0]), predicate = 0;
@@ -273,7 +273,7 @@ bool lower_set(Lowering& lowering) {
   inst.c = predicate;
   inst.d = d;
   inst.flags = how;
-  inst.imm = pair ? int64_t(one) << 8 | c : int64_t(one);
+  inst.imm = pair ? int64_t(one) << 8 | relation : int64_t(one);
   if (pair) {
     if (lowering.has("ftz")) inst.flags |= kFlush;
     return true;

@@ -1,4 +1,4 @@
-// f32 and f64 arithmetic.
+// f32 and f64 arithmetic (PTX ISA, "Floating Point Instructions").
 #include "alu.h"
 #include "real.h"
 
@@ -45,7 +45,8 @@ T flushed(T value, bool ftz) {
 }
 
 template <class Op, bool Ftz, bool Sat, class T>
-struct Dressed {  // an operation with its modifiers
+// An operation with its modifiers: inputs and result are flushed with .ftz, the result is clamped to [0, 1] with .sat.
+struct Modified {
   static T finish(T result) {
     result = flushed(result, Ftz);
     return Sat ? saturate(result) : canonical(result);
@@ -55,9 +56,10 @@ struct Dressed {  // an operation with its modifiers
   static T apply(T a, T b, T c) { return finish(Op::apply(flushed(a, Ftz), flushed(b, Ftz), flushed(c, Ftz))); }
 };
 
-// Directed rounding: the mode is set around scalar code that the compiler may not move.
+// Directed rounding: the mode of the processor is set around scalar code. The empty asm statement keeps the compiler
+// from moving the operation out of the scope of the mode.
 template <class T>
-T pinned(T value) {
+T keep_in_order(T value) {
   asm volatile("" : "+x"(value));
   return value;
 }
@@ -68,11 +70,12 @@ void directed(Warp& warp, const Inst& inst) {
   T* d = out<T>(warp, inst.d);
   RoundingMode mode(static_cast<Round>(inst.imm));
   each(warp.mask, [&](int lane) {
-    T x = pinned(flushed(a[lane], Ftz)), result;
+    T x = keep_in_order(flushed(a[lane], Ftz)), result;
     if constexpr (N == 1) result = Op::apply(x);
-    if constexpr (N == 2) result = Op::apply(x, pinned(flushed(b[lane], Ftz)));
-    if constexpr (N == 3) result = Op::apply(x, pinned(flushed(b[lane], Ftz)), pinned(flushed(c[lane], Ftz)));
-    result = flushed(pinned(result), Ftz);
+    if constexpr (N == 2) result = Op::apply(x, keep_in_order(flushed(b[lane], Ftz)));
+    if constexpr (N == 3)
+      result = Op::apply(x, keep_in_order(flushed(b[lane], Ftz)), keep_in_order(flushed(c[lane], Ftz)));
+    result = flushed(keep_in_order(result), Ftz);
     d[lane] = Sat ? saturate(result) : canonical(result);
   });
 }
@@ -86,9 +89,9 @@ Round rounding(const Lowering& lowering) {
 
 template <class T, class Op, int N, bool Ftz, bool Sat>
 Handler nearest() {
-  if constexpr (N == 1) return unary<T, Dressed<Op, Ftz, Sat, T>>;
-  else if constexpr (N == 2) return binary<T, Dressed<Op, Ftz, Sat, T>>;
-  else return ternary<T, Dressed<Op, Ftz, Sat, T>>;
+  if constexpr (N == 1) return unary<T, Modified<Op, Ftz, Sat, T>>;
+  else if constexpr (N == 2) return binary<T, Modified<Op, Ftz, Sat, T>>;
+  else return ternary<T, Modified<Op, Ftz, Sat, T>>;
 }
 
 template <class T, class Op, int N>
@@ -132,7 +135,7 @@ bool below(T a, T b) {
   return a < b || (a == b && std::signbit(a) && !std::signbit(b));
 }
 
-// min and max: a NaN loses against a number, -0 is below +0.
+// PTX ISA, min and max: if one input is NaN, the result is the other input, or NaN with .NaN. -0 is below +0.
 template <class T, bool Max, bool Nan, bool Ftz, bool Xor>
 struct Extreme {
   static T apply(T a, T b) {
@@ -208,8 +211,8 @@ bool lower_sign(Lowering& lowering) {
   lowering.kind = type == "f64" ? Class::Fp64 : Class::Fp32;
   if (type == "f64") return emit_sources(lowering, unary<double, Op<double>>, 8, 1, 'f');
   return emit_sources(
-      lowering, lowering.has("ftz") ? unary<float, Dressed<Op<float>, true, false, float>> : unary<float, Op<float>>, 4,
-      1, 'f');
+      lowering, lowering.has("ftz") ? unary<float, Modified<Op<float>, true, false, float>> : unary<float, Op<float>>,
+      4, 1, 'f');
 }
 
 bool lower_copysign(Lowering& lowering) {
@@ -221,12 +224,16 @@ bool lower_copysign(Lowering& lowering) {
 
 template <template <class> class Op, int N>
 bool lower_special(
-    Lowering& lowering) {  // div, sqrt, rcp: approximate forms are computed exactly, which is within their error
+    // div, sqrt, rcp: the approximate forms are computed exactly, which lies within their error bounds.
+    Lowering& lowering) {
   std::string type = lowering.type();
   if (!is_real(type)) return N == 2 ? lower_integer(lowering) : false;
   bool ok = lower_real<Op, N>(lowering);
   if (lowering.has("approx") || lowering.has("full")) lowering.kind = Class::Sfu;
-  else lowering.times = type == "f64" ? 16 : N == 2 ? 12 : 8;  // what ptxas writes for it on compute capability 9.0
+  else
+    lowering.times = type == "f64" ? 16
+                     : N == 2      ? 12
+                                   : 8;  // instructions that ptxas emits for it on compute capability 9.0
   return ok;
 }
 
@@ -236,11 +243,11 @@ bool lower_rsqrt(Lowering& lowering) {
   return ok;
 }
 
-// testp
+// testp.
 template <class T>
 bool test(T value, int what) {
   bool nan = value != value, inf = std::isinf(value),
-       normal = std::isnormal(value) || value == 0;  // PTX calls zero normal
+       normal = std::isnormal(value) || value == 0;  // PTX counts zero as normal
   switch (what) {
     case 0: return !nan && !inf;
     case 1: return inf;

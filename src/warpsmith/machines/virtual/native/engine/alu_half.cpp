@@ -1,4 +1,4 @@
-// f16 and bf16 arithmetic, single and in pairs, rounded once; and the approximate functions.
+// f16 and bf16 arithmetic, single and in pairs, rounded once; and the approximate functions of f32 and of halves.
 #include "alu.h"
 #include "real.h"
 
@@ -28,19 +28,19 @@ struct Smallest<Brain> {
   static constexpr float normal = 0x1p-126f;
 };
 
-enum Dress : int { kPlain = 0, kFtz = 1, kSat = 2, kRelu = 4 };
+enum Modifier : int { kPlain = 0, kFtz = 1, kSat = 2, kRelu = 4 };
 
 template <class H>
-float dressed_in(float value, int dress) {
-  return (dress & kFtz) && std::fabs(value) < Smallest<H>::normal ? std::copysign(0.0f, value) : value;
+float flush_input(float value, int modifiers) {
+  return (modifiers & kFtz) && std::fabs(value) < Smallest<H>::normal ? std::copysign(0.0f, value) : value;
 }
 
 template <class H>
-H dressed_out(float value, int dress) {
-  if (dress & kSat) value = saturate(value);
-  if ((dress & kRelu) && (value < 0)) value = 0;
+H finish_output(float value, int modifiers) {
+  if (modifiers & kSat) value = saturate(value);
+  if ((modifiers & kRelu) && (value < 0)) value = 0;
   H half = narrowed<H>(value);
-  if ((dress & kFtz) && std::fabs(to_float(half)) < Smallest<H>::normal) half.bits &= 0x8000;
+  if ((modifiers & kFtz) && std::fabs(to_float(half)) < Smallest<H>::normal) half.bits &= 0x8000;
   return half;
 }
 
@@ -73,7 +73,7 @@ struct Extreme {
   }
 };
 
-// The approximate functions, in single precision and in half.
+// The approximate functions in halves.
 struct Ex2 {
   static float apply(float a, float, float) { return std::exp2(a); }
 };
@@ -83,30 +83,30 @@ struct Tanh {
 
 template <class H, class Op, int Lanes16>
 void half_op(Warp& warp, const Inst& inst) {
-  int dress = int(inst.imm);
+  int modifiers = int(inst.imm);
   if constexpr (Lanes16 == 1) {
     const uint16_t *a = in<uint16_t>(warp, inst.a), *b = in<uint16_t>(warp, inst.b), *c = in<uint16_t>(warp, inst.c);
     lanes<uint16_t>(warp, inst.d, [=](int lane) {
-      float x = dressed_in<H>(to_float(H{a[lane]}), dress), y = dressed_in<H>(to_float(H{b[lane]}), dress),
-            z = dressed_in<H>(to_float(H{c[lane]}), dress);
-      return dressed_out<H>(Op::apply(x, y, z), dress).bits;
+      float x = flush_input<H>(to_float(H{a[lane]}), modifiers), y = flush_input<H>(to_float(H{b[lane]}), modifiers),
+            z = flush_input<H>(to_float(H{c[lane]}), modifiers);
+      return finish_output<H>(Op::apply(x, y, z), modifiers).bits;
     });
   } else {
     const uint32_t *a = in<uint32_t>(warp, inst.a), *b = in<uint32_t>(warp, inst.b), *c = in<uint32_t>(warp, inst.c);
     lanes<uint32_t>(warp, inst.d, [=](int lane) {
       uint32_t result = 0;
       for (int k = 0; k < 32; k += 16) {
-        float x = dressed_in<H>(to_float(H{uint16_t(a[lane] >> k)}), dress),
-              y = dressed_in<H>(to_float(H{uint16_t(b[lane] >> k)}), dress),
-              z = dressed_in<H>(to_float(H{uint16_t(c[lane] >> k)}), dress);
-        result |= uint32_t(dressed_out<H>(Op::apply(x, y, z), dress).bits) << k;
+        float x = flush_input<H>(to_float(H{uint16_t(a[lane] >> k)}), modifiers),
+              y = flush_input<H>(to_float(H{uint16_t(b[lane] >> k)}), modifiers),
+              z = flush_input<H>(to_float(H{uint16_t(c[lane] >> k)}), modifiers);
+        result |= uint32_t(finish_output<H>(Op::apply(x, y, z), modifiers).bits) << k;
       }
       return result;
     });
   }
 }
 
-// Signs are bits: NaN keeps its payload here, as hardware leaves neg and abs.
+// neg and abs change the sign bit only: NaN keeps its payload, as on hardware.
 template <class T, bool Negate>
 struct SignBits {
   static T apply(T a) {
@@ -132,16 +132,17 @@ Handler pick_extreme(const Lowering& lowering, const std::string& type) {
   return nan ? pick<Extreme<Max, true, false>>(type) : pick<Extreme<Max, false, false>>(type);
 }
 
-int dress_of(const Lowering& lowering) {
+int modifiers_of(const Lowering& lowering) {
   return (lowering.has("ftz") ? kFtz : 0) | (lowering.has("sat") ? kSat : 0) | (lowering.has("relu") ? kRelu : 0);
 }
 
 // ---- single precision approximations, vectorisable ----
 
-// 2^x: rint, a polynomial on [-0.5, 0.5] of relative error 2^-25, and two scalings so that denormal results round once.
+// Computes 2^x: x is split into an integer and a rest in [-0.5, 0.5], whose power a polynomial gives with relative
+// error 2^-25. The scaling takes two factors, so that a denormal result is rounded once.
 inline float exp2_approx(float x) {
-  float c = x < -150.0f ? -150.0f : x > 129.0f ? 129.0f : x;
-  float whole = std::nearbyint(c), rest = c - whole;
+  float clamped = x < -150.0f ? -150.0f : x > 129.0f ? 129.0f : x;
+  float whole = std::nearbyint(clamped), rest = clamped - whole;
   float power = 1.5353362e-4f;
   power = std::fma(power, rest, 1.3398874e-3f);
   power = std::fma(power, rest, 9.6184373e-3f);
@@ -193,7 +194,7 @@ bool lower_half_function(Lowering& lowering) {
   Handler fn = pick<Half16>(type);
   lowering.kind = Class::Sfu;
   if (!emit_sources(lowering, fn, type_width(type), 1, 'f')) return false;
-  lowering.emitted.back().imm = dress_of(lowering);
+  lowering.emitted.back().imm = modifiers_of(lowering);
   return true;
 }
 
@@ -227,7 +228,7 @@ bool lower_half(Lowering& lowering) {
                : op == "max" ? pick_extreme<true>(lowering, type)
                              : nullptr;
   if (lowering.operands() != size_t(sources) + 1 || !emit_sources(lowering, fn, width, sources, 'f')) return false;
-  lowering.emitted.back().imm = dress_of(lowering);
+  lowering.emitted.back().imm = modifiers_of(lowering);
   return true;
 }
 

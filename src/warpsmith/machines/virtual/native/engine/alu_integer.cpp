@@ -1,4 +1,5 @@
-// Integer arithmetic: wrap-around, wide and high products, saturation, carries, division as hardware gives it.
+// Integer arithmetic: wrap-around, wide and high products, saturation, carries, division. PTX leaves division by zero
+// unspecified; the results here are those of hardware.
 #include "alu.h"
 
 namespace vgpu {
@@ -187,7 +188,7 @@ struct Pair {
   }
 };
 
-// add.cc and kin: the carry is one bit a lane.
+// add.cc, addc, sub.cc, subc: the carry flag (CC.CF) is one bit a lane.
 template <class T, bool Subtract, bool Use, bool Set>
 void carry_op(Warp& warp, const Inst& inst) {
   const T *a = in<T>(warp, inst.a), *b = in<T>(warp, inst.b);
@@ -235,11 +236,11 @@ Handler mad_handler(bool use, bool set) {
 }
 
 Handler mad_carry_handler(const std::string& type, bool hi, bool use, bool set) {
-  if (type == "s32") return hi ? mad_handler<int32_t, true>(use, set) : mad_handler<int32_t, false>(use, set);
-  if (type == "u32") return hi ? mad_handler<uint32_t, true>(use, set) : mad_handler<uint32_t, false>(use, set);
-  if (type == "s64") return hi ? mad_handler<int64_t, true>(use, set) : mad_handler<int64_t, false>(use, set);
-  if (type == "u64") return hi ? mad_handler<uint64_t, true>(use, set) : mad_handler<uint64_t, false>(use, set);
-  return nullptr;
+  return find_handler({{"s32", hi ? mad_handler<int32_t, true>(use, set) : mad_handler<int32_t, false>(use, set)},
+                       {"u32", hi ? mad_handler<uint32_t, true>(use, set) : mad_handler<uint32_t, false>(use, set)},
+                       {"s64", hi ? mad_handler<int64_t, true>(use, set) : mad_handler<int64_t, false>(use, set)},
+                       {"u64", hi ? mad_handler<uint64_t, true>(use, set) : mad_handler<uint64_t, false>(use, set)}},
+                      type);
 }
 
 template <template <class> class Op>
@@ -374,7 +375,7 @@ bool lower_sad(Lowering& lowering) {
 }
 bool lower_division(Lowering& lowering, Handler fn) {
   std::string type = lowering.type();
-  lowering.times = type_width(type) == 8 ? 80 : 22;  // what ptxas writes for it on compute capability 9.0
+  lowering.times = type_width(type) == 8 ? 80 : 22;  // instructions that ptxas emits for it on compute capability 9.0
   return emit_sources(lowering, fn, type_width(type), 2, type[0]);
 }
 bool lower_rem(Lowering& lowering) { return lower_division(lowering, VGPU_BY_INTEGER(lowering.type(), binary, Rem)); }

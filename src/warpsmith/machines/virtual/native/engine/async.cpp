@@ -1,5 +1,6 @@
-// Asynchronous copies and mbarriers. A cp.async takes its bytes when it is issued and puts them down when it is waited
-// for, so that a missing wait shows. Bulk copies arrive at once.
+// Asynchronous copies and mbarriers (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy" and
+// "mbarrier"). A cp.async reads its source when it is issued and writes shared memory when it is waited for, as late as
+// PTX allows, so that a missing wait gives wrong results and a finding. Bulk copies arrive at once.
 #include "async.h"
 
 #include <algorithm>
@@ -20,8 +21,9 @@ void mark_cells(Warp& warp, uint32_t to, uint32_t bytes, uint32_t cell) {
   for (uint32_t k = to >> cells.shift; k < (to + bytes) >> cells.shift; ++k) cells.wrote[k] = cell;
 }
 
-// Fields: a, imm, flags the shared address; extra[0], extra[1] base and offset of the global one; extra[2] the source
-// size (kNoLane: all), extra[3] a predicate that makes it zero (0: none); bytes of the copy; table is the second memo.
+// Fields: a, imm and flags are the shared address; extra[0] and extra[1] are base and offset of the global address;
+// extra[2] is the source size (kNoLane: all bytes); extra[3] is a predicate that sets the source size to zero (0:
+// none); bytes is the size of the copy; count holds the flags of the global address; table is its memo.
 void copy_async(Warp& warp, const Inst& inst) {
   Inst source = inst;
   source.a = inst.extra[0];
@@ -43,7 +45,7 @@ void copy_async(Warp& warp, const Inst& inst) {
     set_mask(warp, lanes_of_it);
     Request request;
     request.bytes = bytes;
-    addresses(warp, source, &request);
+    compute_addresses(warp, source, &request);
     for (Address& address : request.address) address += offset;
     in_spaces(warp, source, request, [&](const Access& access) {
       each(access.mask, [&](int lane) { std::memcpy(data[lane] + offset, access.base + access.delta[lane], bytes); });
@@ -59,9 +61,10 @@ void copy_async(Warp& warp, const Inst& inst) {
   Request request;
   request.bytes = inst.bytes;
   request.write = true;
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   in_spaces(warp, inst, request, [&](const Access& access) {
-    if (warp.grid->check && access.suspects) accuse(warp, inst, access, request, access.suspects & access.mask);
+    if (warp.grid->check && access.suspects)
+      report_write_race(warp, inst, access, request, access.suspects & access.mask);
     each(access.mask, [&](int lane) {
       PendingCopy copy;
       copy.to = uint32_t(request.address[lane]);
@@ -112,20 +115,20 @@ struct State {
   static State make(uint32_t phase, int32_t bytes, uint32_t expected, uint32_t pending) {
     return {uint64_t(phase) << 63 | uint64_t(uint32_t(bytes) & 0x7fffff) << 40 | uint64_t(expected) << 20 | pending};
   }
-  State turned() const {  // the next phase, when nothing is pending
+  State next_phase() const {  // the next phase if neither arrivals nor bytes are pending
     if (pending() || bytes()) return *this;
     return make(phase() ^ 1, 0, expected(), expected());
   }
 };
 
-// Runs f(state, lane) on the barrier each lane names.
+// Runs change(state, lane, address) on the mbarrier that each lane names.
 template <class F>
 void on_barriers(Warp& warp, const Inst& inst, bool release, F change) {
   Request request;
   request.bytes = 8;
   request.write = true;
   request.strength = Strength::Strong;
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   in_spaces(warp, inst, request, [&](const Access& access) {
     each(access.mask, [&](int lane) {
       uint8_t* place = access.base + access.delta[lane];
@@ -153,8 +156,8 @@ void mbarrier_init(Warp& warp, const Inst& inst) {
   });
 }
 
-// flags of arrive in extra[3]: 1 expects bytes first, 2 gives no arrival, 4 completes bytes; extra[0] count (kNoLane:
-// 1), extra[1] bytes, extra[2] target or kNoLane.
+// Flags of an arrival in extra[3]: 1 expects bytes first, 2 makes no arrival, 4 completes bytes. extra[0] is the
+// count (kNoLane: 1), extra[1] the bytes, extra[2] the target or kNoLane.
 void mbarrier_arrive(Warp& warp, const Inst& inst) {
   const uint32_t* count = inst.extra[0] == kNoLane ? nullptr : in<uint32_t>(warp, inst.extra[0]);
   const uint32_t* tx = inst.extra[1] == kNoLane ? nullptr : in<uint32_t>(warp, inst.extra[1]);
@@ -166,17 +169,17 @@ void mbarrier_arrive(Warp& warp, const Inst& inst) {
                                                          : 0);
     uint32_t arrivals = inst.extra[3] & 2 ? 0 : count ? count[lane] : 1;
     state = State::make(state.phase(), bytes, state.expected(), state.pending() - std::min(state.pending(), arrivals))
-                .turned();
+                .next_phase();
   });
   if (inst.extra[2] != kNoLane) lanes<uint64_t>(warp, inst.extra[2], [&](int lane) { return before[lane]; });
 }
 
-// An arrival at the same mbarrier of several blocks of the cluster. extra[4] their mask, extra[5] a place for
-// addresses.
+// Arrival at the same mbarrier of several blocks of the cluster. extra[4] is the mask of blocks, extra[5] a temporary
+// for addresses.
 void multicast_arrive(Warp& warp, const Inst& inst) {
   const uint16_t* blocks = in<uint16_t>(warp, inst.extra[4]);
   Request request;
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   const uint32_t all = warp.mask;
   Inst one = inst;
   one.a = inst.extra[5];
@@ -194,7 +197,7 @@ void multicast_arrive(Warp& warp, const Inst& inst) {
   set_mask(warp, all);
 }
 
-// extra[0] state or parity, n is 1 for parity; d the predicate.
+// extra[0] is the state, or the parity if count is 1; d is the predicate.
 void mbarrier_wait(Warp& warp, const Inst& inst) {
   uint32_t done = 0;
   on_barriers(warp, inst, false, [&](State& state, int lane, Address at) {
@@ -259,8 +262,8 @@ bool lower_mbarrier(Lowering& lowering) {
   return true;
 }
 
-// cp.async.mbarrier.arrive: this thread's copies land now. Without .noinc the arrival was added when it was announced,
-// so the count stays as it is.
+// cp.async.mbarrier.arrive: the copies of this thread complete now. Without .noinc PTX increments the pending count
+// when the instruction is issued, so the increment and the arrival cancel out.
 void copies_arrive(Warp& warp, const Inst& inst) {
   wait_all(warp, inst);
   if (inst.count) mbarrier_arrive(warp, inst);
@@ -278,7 +281,8 @@ bool lower_copies_arrive(Lowering& lowering) {
 
 // ---- bulk copies, not of tensors ----
 
-// a, imm, flags: the mbarrier (memo); extra[0], extra[1], extra[2]: target, source, bytes; n: to shared memory.
+// a, imm and flags are the mbarrier (memo); extra[0], extra[1] and extra[2] are target, source and bytes; count is 1
+// for a copy to shared memory.
 void bulk_copy(Warp& warp, const Inst& inst) {
   const uint32_t* bytes = in<uint32_t>(warp, inst.extra[2]);
   uint32_t mask = warp.mask;
@@ -301,10 +305,10 @@ void bulk_copy(Warp& warp, const Inst& inst) {
       second.memo = static_cast<Memo*>(const_cast<void*>(inst.table));
       if (!resolve(warp, inst, inwards ? ptx::Space::Global : ptx::Space::Shared, load, &source)) break;
       if (!resolve(warp, second, inwards ? ptx::Space::Shared : ptx::Space::Global, store, &target)) break;
-      if (target.suspects) accuse(warp, second, target, store, target.suspects);
+      if (target.suspects) report_write_race(warp, second, target, store, target.suspects);
       uint8_t *there = target.base + target.delta[lane], *here = source.base + source.delta[lane];
       if (inwards) std::memcpy(there, here, 16);
-      else send(warp, inst, lane, {there, here, from + at, 16});
+      else queue_send(warp, inst, lane, {there, here, from + at, 16});
     }
   });
   set_mask(warp, mask);
@@ -340,7 +344,7 @@ namespace {
 
 bool lower_bulk(Lowering& lowering) {
   if (lowering.has("prefetch") && lowering.has("tensor")) {
-    lowering.idle = "*";
+    lowering.ignorable = "*";
     lowering.emit(mbarrier_nothing);
     return true;
   }

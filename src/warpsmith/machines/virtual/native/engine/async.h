@@ -1,4 +1,4 @@
-// What the asynchronous copies share: the end of a copy at an mbarrier.
+// Declarations that the asynchronous copies share: the arrival of a copy at an mbarrier.
 #pragma once
 
 #include "control.h"
@@ -6,8 +6,8 @@
 
 namespace vgpu {
 
-// Emits the arrival of bytes at the mbarrier that the operand names; `bytes` is the place of their count. With the
-// place of a mask of blocks it arrives at the same mbarrier of each of them.
+// Emits the arrival of bytes at the mbarrier that the operand names; `bytes` is the place of the byte count. If
+// `blocks` is the place of a mask, the bytes arrive at the same mbarrier of each of these blocks.
 bool lower_completion(Lowering& lowering, const ptx::Operand& barrier, int32_t bytes, int32_t blocks = kNoLane);
 bool lower_tensor_copy(Lowering& lowering);  // cp.async.bulk.tensor
 

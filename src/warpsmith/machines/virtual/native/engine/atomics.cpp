@@ -1,4 +1,4 @@
-// atom and red.
+// atom and red (PTX ISA, "Parallel Synchronization and Communication Instructions").
 #include <algorithm>
 #include <cmath>
 
@@ -43,14 +43,14 @@ uint32_t add_pair(uint32_t a, uint32_t b) {
                                                               << 16;
 }
 
-// Fields: extra[0] target (n is 0 for red), extra[1] operand b, extra[2] operand c.
+// Fields: extra[0] is the target (count is 0 for red), extra[1] is operand b, extra[2] is operand c.
 template <class T, class F>
 void atomic(Warp& warp, const Inst& inst, F combine, Strength strength = Strength::Atomic) {
   Request request;
   request.bytes = sizeof(T);
   request.write = true;
   request.strength = strength;
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   warp.grid->counters.atomics += uint64_t(__builtin_popcount(warp.mask));
   T old[32] = {}, b[32], c[32];
   std::memcpy(b, in<T>(warp, inst.extra[1]), sizeof b);
@@ -76,11 +76,11 @@ void atomic(Warp& warp, const Inst& inst, F combine, Strength strength = Strengt
 
 template <class T, int O>
 void atomic_op(Warp& warp, const Inst& inst) {
-  // An exchange does not depend on what was there before.
+  // An exchange does not read the earlier value for its result in memory, so unwritten memory is no fault.
   Strength strength = O == Exch ? Strength::Strong : Strength::Atomic;
   atomic<T>(warp, inst, [](ptx::Space, T old, T b, T c) { return apply<T, O>(old, b, c); }, strength);
 }
-// Sums of floats in global memory are flushed, whatever the kernel was compiled with; those in shared memory are not.
+// PTX ISA, atom.add.f32: sums in global memory flush denormals, whatever .ftz says; sums in shared memory do not.
 template <>
 void atomic_op<float, Add>(Warp& warp, const Inst& inst) {
   atomic<float>(warp, inst, [](ptx::Space space, float old, float b, float) {
@@ -127,11 +127,11 @@ Handler by_type(const std::string& type, int op) {
   if (type == "b16" || type == "u16")
     return op == Cas ? atomic_op<uint16_t, Cas> : op == Exch ? atomic_op<uint16_t, Exch> : nullptr;
   if (op != Add) return nullptr;
-  if (type == "f16") return atomic_half<HalfAdd>;
-  if (type == "bf16") return atomic_half<BrainAdd>;
-  if (type == "f16x2") return atomic_pair<HalfAdd>;
-  if (type == "bf16x2") return atomic_pair<BrainAdd>;
-  return nullptr;
+  return find_handler({{"f16", atomic_half<HalfAdd>},
+                       {"bf16", atomic_half<BrainAdd>},
+                       {"f16x2", atomic_pair<HalfAdd>},
+                       {"bf16x2", atomic_pair<BrainAdd>}},
+                      type);
 }
 
 int operation(const Lowering& lowering) {
@@ -141,10 +141,10 @@ int operation(const Lowering& lowering) {
   return -1;
 }
 
-// n elements, each by itself; together they must be aligned as a whole. extra[4]: their bytes.
+// Each element is added by itself, but the vector must be aligned as a whole. extra[4] is its size in bytes.
 void vector_aligned(Warp& warp, const Inst& inst) {
   Request request;
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   each(warp.mask, [&](int lane) {
     if (request.address[lane] % uint32_t(inst.extra[4]) == 0) return;
     report(warp, inst, lane, {"misaligned", request.address[lane], uint32_t(inst.extra[4]), "global", true}, [&] {
@@ -154,7 +154,7 @@ void vector_aligned(Warp& warp, const Inst& inst) {
   });
 }
 
-// red of two, four or eight elements: one after the other.
+// red of two, four or eight elements: one element after the other.
 bool lower_vector_red(Lowering& lowering) {
   std::string type = lowering.type();
   AddressForm address;

@@ -1,4 +1,4 @@
-// Barriers of a block: arrivals by thread, exited threads do not count, and what a stuck block means.
+// Barriers of a block (PTX ISA, bar and barrier): arrivals are counted by thread, and exited threads count as arrived.
 #include <algorithm>
 #include <map>
 
@@ -36,7 +36,7 @@ void resume(Block& block, const Barrier::Waiter& waiter, const Barrier& bar) {
   }
 }
 
-// Whether lanes of one warp wait at different places.
+// Whether lanes of one warp wait at different instructions.
 bool warp_apart(const Barrier& bar) {
   std::map<int, uint32_t> places;
   for (const Barrier::Waiter& waiter : bar.waiters)
@@ -44,10 +44,11 @@ bool warp_apart(const Barrier& bar) {
   return false;
 }
 
-// Threads that wait at different instructions of one barrier: the place with the fewest threads is the odd one.
+// Reports threads that wait at different instructions of one barrier. The instruction with the fewest threads is
+// reported.
 void note_mixture(Block& block, const Barrier& bar) {
   if (!bar.aligned || !block.grid->check) return;
-  // A barrier with a count is where warps with different work meet, each coming from its own place.
+  // With a thread count, warps with different roles may arrive from different instructions (producers and consumers).
   if (bar.expected && !warp_apart(bar)) return;
   std::map<uint32_t, uint32_t> threads;
   for (const Barrier::Waiter& waiter : bar.waiters)
@@ -94,7 +95,7 @@ bool full(const Block& block, const Barrier& bar) { return bar.arrived && bar.ar
 
 }  // namespace
 
-void arrive(Warp& warp, const Inst& inst) {
+void arrive_barrier(Warp& warp, const Inst& inst) {
   Block& block = *warp.block;
   int lane = __builtin_ctz(warp.mask);
   uint32_t number = in<uint32_t>(warp, inst.a)[lane];
@@ -117,7 +118,8 @@ void arrive(Warp& warp, const Inst& inst) {
     });
   bar.expected = count;
   bar.aligned = !(inst.imm & kUnaligned);
-  // A warp counts as a whole where the barrier names a number of threads, as hardware rounds it up.
+  // PTX ISA, bar with a thread count: a warp counts with all 32 threads, because the count is a multiple of the warp
+  // size.
   uint32_t threads = uint32_t(__builtin_popcount(warp.mask));
   if (count && warp.mask == warp.live) threads = 32;
   bar.arrived += threads;
@@ -125,10 +127,10 @@ void arrive(Warp& warp, const Inst& inst) {
   if (inst.flags >= kRedPopc)
     bar.count_true += uint32_t(__builtin_popcount(warp.mask & pred_in(warp, inst.c, inst.negated)));
   bar.waiters.push_back({warp.index, warp.mask, warp.at, waits, warp.clock});
-  if (waits) park(warp, GroupState::AtBarrier, warp.at);
+  if (waits) park_group(warp, GroupState::AtBarrier, warp.at);
   else {
     ++warp.at;
-    ++warp.clock;  // what follows is not part of what was announced
+    ++warp.clock;  // later accesses are not ordered by this arrival
     warp.segment = 0;
   }
   if (full(block, bar)) complete(block, bar);

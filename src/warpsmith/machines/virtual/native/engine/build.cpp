@@ -1,3 +1,5 @@
+// Building of programs: the functions that an entry calls, their registers, shared and local memory, and their decoded
+// blocks.
 #include "build.h"
 
 #include <algorithm>
@@ -72,7 +74,7 @@ class Builder {
     return nullptr;
   }
 
-  // Callees first, so that their blocks lie lower and run first when a warp has diverged.
+  // Callees come first: their blocks get lower numbers and therefore run first in a diverged warp.
   void collect(const ptx::Function& function) {
     if (std::count(visiting_.begin(), visiting_.end(), &function) ||
         std::count(functions_.begin(), functions_.end(), &function))
@@ -141,7 +143,8 @@ class Builder {
     local_at_ = align_up(local_at_, 16);
   }
 
-  // Parameters pass through a transfer area at the start of local memory; a function's own copies lie in its frame.
+  // Parameters of a call pass through a transfer area at the start of local memory. A function copies them to its own
+  // frame.
   void declare(const ptx::Function& function) {
     Placed placed;
     placed.flow = control_flow(function);
@@ -191,15 +194,15 @@ class Builder {
     lowering_.function = &function;
     lowering_.slots = &placed.layout.slots;
     lowering_.symbols = &placed.symbols;
-    for (size_t b = 0; b < placed.flow.blocks.size(); ++b) {
+    for (size_t number = 0; number < placed.flow.blocks.size(); ++number) {
       BasicBlock block;
       block.first = uint32_t(program_->code.size());
-      if (b == 0 && !function.is_entry) receive(function, placed);
+      if (number == 0 && !function.is_entry) receive(function, placed);
       if (results_)
         transfer_operands(*results_, placed, function, false,
                           program_->places.empty() ? 0 : uint32_t(program_->places.size()) - 1);
       results_ = nullptr;
-      for (uint32_t index = placed.flow.blocks[b].first; index < placed.flow.blocks[b].second; ++index)
+      for (uint32_t index = placed.flow.blocks[number].first; index < placed.flow.blocks[number].second; ++index)
         node(function, placed, placed.flow.nodes[index], block);
       block.count = uint32_t(program_->code.size()) - block.first;
       program_->blocks.push_back(block);
@@ -226,7 +229,8 @@ class Builder {
     }
   }
 
-  // Both lie in local memory: a call may list anything that has a name, and more than the function takes.
+  // Source and target lie in local memory. The text of a call may name any variable and any number of them, so the
+  // bounds are checked.
   void move(const Symbol& frame, uint64_t transfer, size_t bytes, bool into_transfer, uint32_t where) {
     if (frame.space != Space::Local || frame.address + bytes > local_at_ || transfer + bytes > local_at_)
       return lowering_.refuse();
@@ -242,7 +246,7 @@ class Builder {
     copy_list(function.prototype.parameters, placed.symbols, false, 0);
   }
 
-  // The actual arguments or results of a call, in the order and with the alignment of the declared variables.
+  // Copies the arguments or results of a call in the order and with the alignment of the declared variables.
   void transfer_operands(const Operand& list, const Placed& placed, const ptx::Function& function, bool into_transfer,
                          uint32_t where) {
     size_t at = 0;
@@ -306,7 +310,7 @@ class Builder {
     }
     lowering_.start(*use);
     const LowerEntry* entry = find_lower(std::string(lowering_.parts[0]));
-    if (entry) lowering_.idle = entry->idle;
+    if (entry) lowering_.ignorable = entry->ignorable;
     bool known = entry && entry->lower(lowering_) && lowering_.finish() && !lowering_.emitted.empty();
     if (!known) {
       Inst inst;
@@ -323,7 +327,7 @@ class Builder {
     }
     count(block, lowering_.kind, lowering_.times);
     if (kind != Kind::Straight) {
-      // The instruction itself is the last; what prepares its operands goes before it.
+      // The instruction itself ends the block; instructions that prepare its operands precede it.
       block.last = lowering_.emitted.back();
       block.last.where = where;
       lowering_.emitted.pop_back();
@@ -432,10 +436,10 @@ class Builder {
   size_t block_total_ = 0, local_at_ = 0;
   bool indirect_ = false;
   bool mentioned_extern_ = false;
-  const Operand* results_ = nullptr;  // of the call that ended the block before
+  const Operand* results_ = nullptr;  // results of the call that ended the previous block
 };
 
-// Writes a variable's initial bytes; symbols are resolved once all have addresses.
+// Writes the initial bytes of a variable. It runs after all symbols have addresses.
 void initialize(const Loaded& loaded, const ptx::Variable& variable, uint8_t* to) {
   size_t element = size_t(variable.type.bits / 8) * variable.type.lanes;
   for (size_t i = 0; i < variable.values.size() && (i + 1) * element <= variable.bytes(); ++i) {

@@ -1,4 +1,4 @@
-// A module as loaded: its text, the addresses of its symbols, and programs built for the entries that were asked for.
+// A loaded module: its text, the addresses of its symbols, and the programs built for its entries.
 #pragma once
 
 #include <map>
@@ -16,10 +16,10 @@ struct Loaded {
   std::vector<Address> allocations;
   std::map<std::string, std::unique_ptr<Program>> programs;
   std::map<std::string, Entry> entries;
-  std::map<std::string, std::pair<int, size_t>> resources;  // registers and static shared memory, from ptxas
+  std::map<std::string, std::pair<int, size_t>> resources;  // registers and static shared memory, as ptxas reports them
 };
 
-// Allocates and initialises the module's variables; an empty string, or what went wrong.
+// Allocates and initializes the module's variables. Returns an empty string or the reason of a failure.
 std::string place_variables(Loaded& loaded, Memory& memory);
 std::unique_ptr<Program> build(const Loaded& loaded, const ptx::Function& entry);
 

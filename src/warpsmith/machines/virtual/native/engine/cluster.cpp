@@ -1,3 +1,4 @@
+// The barrier of a cluster: arrivals, waits, exits, and deadlocks.
 #include "cluster.h"
 
 #include <algorithm>
@@ -41,25 +42,26 @@ void complete_when_full(Cluster& cluster) {
   ++cluster.blocks[0]->grid->counters.barriers;
 }
 
-// What the warp has done until now is told to the cluster: by the arrival, or by the fence before a relaxed one.
-void announce(Warp& warp, bool relaxed) {
+// Releases the accesses of the warp to the cluster. A relaxed arrival releases only what the last fence covers (PTX
+// ISA, barrier.cluster).
+void release_to_cluster(Warp& warp, bool relaxed) {
   uint32_t seen[32];
   std::copy(relaxed ? warp.fence_gpu : warp.seen, (relaxed ? warp.fence_gpu : warp.seen) + 32, seen);
   if (!relaxed) seen[warp.index] = warp.clock;
   Block& block = *warp.block;
   for (int i = 0; i < 32; ++i) block.cluster_arriving[i] = std::max(block.cluster_arriving[i], seen[i]);
   warp.grid->races->release(warp, (uint64_t(block.linear) + 1) * kWindowBytes + kSharedOffset, true, seen);
-  begin_stretch(warp);
+  begin_segment(warp);
 }
 
-void learn(Warp& warp) {
+void acquire_from_cluster(Warp& warp) {
   const Block& block = *warp.block;
   for (int i = 0; i < 32; ++i) warp.seen[i] = std::max(warp.seen[i], block.cluster_arrived[i]);
   warp.knowledge = std::max(warp.knowledge, block.cluster->released);
-  begin_stretch(warp);
+  begin_segment(warp);
 }
 
-void misuse(Warp& warp, const Inst& inst, uint32_t lanes_of_it, const char* sentence) {
+void report_misuse(Warp& warp, const Inst& inst, uint32_t lanes_of_it, const char* sentence) {
   report(warp, inst, __builtin_ctz(lanes_of_it), {"barrier", 0, 0, "", true}, [&] { return std::string(sentence); });
 }
 
@@ -67,8 +69,9 @@ void misuse(Warp& warp, const Inst& inst, uint32_t lanes_of_it, const char* sent
 
 void arrive_cluster(Warp& warp, const Inst& inst) {
   if (uint32_t twice = warp.mask & (warp.cluster_pending | warp.cluster_passes))
-    return misuse(warp, inst, twice, "arrives at the barrier of the cluster again without having waited for it");
-  if (warp.grid->check && (!(inst.flags & kRelaxed) || warp.fenced_gpu)) announce(warp, inst.flags & kRelaxed);
+    return report_misuse(warp, inst, twice, "arrives at the barrier of the cluster again without having waited for it");
+  if (warp.grid->check && (!(inst.flags & kRelaxed) || warp.fenced_gpu))
+    release_to_cluster(warp, inst.flags & kRelaxed);
   Cluster& cluster = *warp.block->cluster;
   warp.cluster_pending |= warp.mask;
   cluster.arrived += uint32_t(__builtin_popcount(warp.mask));
@@ -77,15 +80,15 @@ void arrive_cluster(Warp& warp, const Inst& inst) {
 
 bool wait_cluster(Warp& warp, const Inst& inst) {
   if (uint32_t idle = warp.mask & ~(warp.cluster_pending | warp.cluster_passes)) {
-    misuse(warp, inst, idle, "waits at the barrier of the cluster without having arrived at it");
+    report_misuse(warp, inst, idle, "waits at the barrier of the cluster without having arrived at it");
     return true;
   }
   if (warp.mask & warp.cluster_pending) {
-    park(warp, GroupState::AtBarrier, warp.at);
+    park_group(warp, GroupState::AtBarrier, warp.at);
     return false;
   }
   warp.cluster_passes &= ~warp.mask;
-  if (warp.grid->check) learn(warp);
+  if (warp.grid->check) acquire_from_cluster(warp);
   return true;
 }
 
@@ -96,10 +99,10 @@ void leave_cluster(Warp& warp, uint32_t mask) {
   complete_when_full(cluster);
 }
 
-bool settle(Cluster& cluster) {
+bool resolve_deadlock(Cluster& cluster) {
   for (auto& block : cluster.blocks)
     for (Warp& warp : block->warps)
-      if (wake(warp)) return true;
+      if (wake_group(warp)) return true;
   for (auto& block : cluster.blocks)
     if (report_stuck(*block)) return false;
   uint32_t live = live_threads(cluster);

@@ -1,4 +1,4 @@
-// cvt between integers and reals: every pair of types, roundings, saturation.
+// cvt between integers and reals: every pair of types, rounding modes, saturation (PTX ISA, cvt).
 #include "convert.h"
 
 #include <limits>
@@ -69,19 +69,19 @@ void real_to_int(Warp& warp, const Inst& inst) {
   each(warp.mask, [&](int lane) {
     auto value = RealIn<A>::of(a[lane]);
     if (ftz && sizeof(value) == 4) value = flush(float(value));
-    // 64-bit targets give 2^63 for NaN; narrower ones give 0.
+    // PTX ISA, cvt: NaN converts to 0, and to 2^63 for 64-bit targets.
     target[lane] = Stored(to_integer<D>(double(value), mode, false));
   });
 }
 
-// float to s32 and s64 is what kernels do most: a form that vectorises.
+// Vectorizable form of f32 to s32, the conversion that kernels use most.
 template <bool Nearest>
 struct FloatToS32 {
   static int32_t apply(float a) {
     float result = Nearest ? std::nearbyint(a) : std::trunc(a);
-    float c = result < -2147483648.0f ? -2147483648.0f : result;
-    int32_t value = int32_t(c >= 2147483648.0f ? 0.0f : c);
-    value = c >= 2147483648.0f ? INT32_MAX : value;
+    float clamped = result < -2147483648.0f ? -2147483648.0f : result;
+    int32_t value = int32_t(clamped >= 2147483648.0f ? 0.0f : clamped);
+    value = clamped >= 2147483648.0f ? INT32_MAX : value;
     return a != a ? 0 : value;
   }
 };
@@ -89,15 +89,15 @@ struct FloatToS32 {
 // ---- integer to real ----
 
 template <class T>
-T pinned(T value) {
+T keep_in_order(T value) {
   asm volatile("" : "+x"(value));
   return value;
 }
 
-// An integer to a float, inexact results made odd: for 16-bit targets.
+// Converts an integer to a float with round-to-odd, for 16-bit targets.
 template <class A>
 float odd_float(A a) {
-  double big = double(a);  // exact below 2^53; f16 and bf16 need the sticky bit beyond it
+  double big = double(a);  // exact below 2^53; larger integers need the sticky bit
   if (sizeof(A) == 8 && big == big) {
     __int128 back = __int128(big), exact = a;
     if (back != exact) {
@@ -127,7 +127,7 @@ void int_to_real(Warp& warp, const Inst& inst) {
     each(warp.mask, [&](int lane) {
       A value = a[lane];
       asm volatile("" : "+r"(value));
-      d[lane] = pinned(D(value));
+      d[lane] = keep_in_order(D(value));
     });
   }
   if (inst.imm & kSatBit) {
@@ -148,7 +148,7 @@ T rounded(T value, Round mode) {
                                : std::nearbyint(value);
 }
 
-constexpr int64_t kIntegralBit = 128;  // .rni and kin between reals
+constexpr int64_t kIntegralBit = 128;  // .rni, .rzi, .rmi, .rpi between reals
 
 template <class D, class A>
 void real_to_real(Warp& warp, const Inst& inst) {
@@ -179,8 +179,8 @@ void real_to_real(Warp& warp, const Inst& inst) {
     bool directed = sizeof(D) < sizeof(source(0)) && mode != Round::Nearest && !integral;
     RoundingMode guard(directed ? mode : Round::Nearest);
     each(warp.mask, [&](int lane) {
-      D value = D(pinned(source(lane)));
-      value = pinned(value);
+      D value = D(keep_in_order(source(lane)));
+      value = keep_in_order(value);
       if constexpr (sizeof(D) == 4)
         if (ftz) value = flush(value);
       d[lane] = sat ? saturate(value) : canonical(value);
@@ -197,16 +197,16 @@ Handler int_pair(bool sat) {
 
 template <class A>
 Handler int_from(const std::string& to, bool sat) {
-  if (to == "u16") return int_pair<uint16_t, A>(sat);
-  if (to == "s16") return int_pair<int16_t, A>(sat);
-  if (to == "u32") return int_pair<uint32_t, A>(sat);
-  if (to == "s32") return int_pair<int32_t, A>(sat);
-  if (to == "u64") return int_pair<uint64_t, A>(sat);
-  if (to == "s64") return int_pair<int64_t, A>(sat);
-  return nullptr;
+  return find_handler({{"u16", int_pair<uint16_t, A>(sat)},
+                       {"s16", int_pair<int16_t, A>(sat)},
+                       {"u32", int_pair<uint32_t, A>(sat)},
+                       {"s32", int_pair<int32_t, A>(sat)},
+                       {"u64", int_pair<uint64_t, A>(sat)},
+                       {"s64", int_pair<int64_t, A>(sat)}},
+                      to);
 }
 
-// 8-bit targets live in 16-bit registers.
+// 8-bit targets are stored in 16-bit registers.
 template <class D8, class D16, class A, bool Sat>
 struct ToByte {
   static D16 apply(A a) { return D16(IntToInt<D8, A, Sat>::apply(a)); }
@@ -220,7 +220,7 @@ Handler byte_from(bool is_signed, bool sat) {
              : Handler(map1<uint16_t, A, ToByte<uint8_t, uint16_t, A, false>>);
 }
 
-// 8-bit sources: the low byte of a register of 16 bits.
+// 8-bit sources are the low byte of a 16-bit register.
 template <class A8>
 void low_byte(Warp& warp, const Inst& inst) {
   const uint16_t* a = in<uint16_t>(warp, inst.a);
@@ -230,46 +230,46 @@ void low_byte(Warp& warp, const Inst& inst) {
 
 Handler int_to_int(const std::string& to, const std::string& from, bool sat) {
   bool byte = to == "u8" || to == "s8";
-  if (from == "u16") return byte ? byte_from<uint16_t>(to == "s8", sat) : int_from<uint16_t>(to, sat);
-  if (from == "s16") return byte ? byte_from<int16_t>(to == "s8", sat) : int_from<int16_t>(to, sat);
-  if (from == "u32") return byte ? byte_from<uint32_t>(to == "s8", sat) : int_from<uint32_t>(to, sat);
-  if (from == "s32") return byte ? byte_from<int32_t>(to == "s8", sat) : int_from<int32_t>(to, sat);
-  if (from == "u64") return byte ? byte_from<uint64_t>(to == "s8", sat) : int_from<uint64_t>(to, sat);
-  if (from == "s64") return byte ? byte_from<int64_t>(to == "s8", sat) : int_from<int64_t>(to, sat);
-  return nullptr;
+  return find_handler({{"u16", byte ? byte_from<uint16_t>(to == "s8", sat) : int_from<uint16_t>(to, sat)},
+                       {"s16", byte ? byte_from<int16_t>(to == "s8", sat) : int_from<int16_t>(to, sat)},
+                       {"u32", byte ? byte_from<uint32_t>(to == "s8", sat) : int_from<uint32_t>(to, sat)},
+                       {"s32", byte ? byte_from<int32_t>(to == "s8", sat) : int_from<int32_t>(to, sat)},
+                       {"u64", byte ? byte_from<uint64_t>(to == "s8", sat) : int_from<uint64_t>(to, sat)},
+                       {"s64", byte ? byte_from<int64_t>(to == "s8", sat) : int_from<int64_t>(to, sat)}},
+                      from);
 }
 
 template <class A>
 Handler int_from_real(const std::string& to) {
-  if (to == "u8") return real_to_int<uint8_t, A>;
-  if (to == "s8") return real_to_int<int8_t, A>;
-  if (to == "u16") return real_to_int<uint16_t, A>;
-  if (to == "s16") return real_to_int<int16_t, A>;
-  if (to == "u32") return real_to_int<uint32_t, A>;
-  if (to == "s32") return real_to_int<int32_t, A>;
-  if (to == "u64") return real_to_int<uint64_t, A>;
-  if (to == "s64") return real_to_int<int64_t, A>;
-  return nullptr;
+  return find_handler({{"u8", real_to_int<uint8_t, A>},
+                       {"s8", real_to_int<int8_t, A>},
+                       {"u16", real_to_int<uint16_t, A>},
+                       {"s16", real_to_int<int16_t, A>},
+                       {"u32", real_to_int<uint32_t, A>},
+                       {"s32", real_to_int<int32_t, A>},
+                       {"u64", real_to_int<uint64_t, A>},
+                       {"s64", real_to_int<int64_t, A>}},
+                      to);
 }
 
 template <class D>
 Handler real_from_int(const std::string& from) {
-  if (from == "u16") return int_to_real<D, uint16_t>;
-  if (from == "s16") return int_to_real<D, int16_t>;
-  if (from == "u32") return int_to_real<D, uint32_t>;
-  if (from == "s32") return int_to_real<D, int32_t>;
-  if (from == "u64") return int_to_real<D, uint64_t>;
-  if (from == "s64") return int_to_real<D, int64_t>;
-  return nullptr;
+  return find_handler({{"u16", int_to_real<D, uint16_t>},
+                       {"s16", int_to_real<D, int16_t>},
+                       {"u32", int_to_real<D, uint32_t>},
+                       {"s32", int_to_real<D, int32_t>},
+                       {"u64", int_to_real<D, uint64_t>},
+                       {"s64", int_to_real<D, int64_t>}},
+                      from);
 }
 
 template <class D>
 Handler real_from_real(const std::string& from) {
-  if (from == "f16") return real_to_real<D, Half>;
-  if (from == "bf16") return real_to_real<D, Brain>;
-  if (from == "f32") return real_to_real<D, float>;
-  if (from == "f64") return real_to_real<D, double>;
-  return nullptr;
+  return find_handler({{"f16", real_to_real<D, Half>},
+                       {"bf16", real_to_real<D, Brain>},
+                       {"f32", real_to_real<D, float>},
+                       {"f64", real_to_real<D, double>}},
+                      from);
 }
 
 bool is_real(const std::string& type) { return type == "f16" || type == "bf16" || type == "f32" || type == "f64"; }
@@ -293,8 +293,8 @@ Handler find(const std::string& to, const std::string& from, bool sat) {
                         : real_from_real<double>(from);
 }
 
-// What compute capability 9.0 makes of it: halves are shifted, packed or added to zero, integers to f32 have a fast
-// form.
+// Returns the class that compute capability 9.0 executes a conversion in: halves are shifted, packed or added to zero,
+// and integers of at most 32 bits to f32 have a fast form.
 Class kind_of(const std::vector<std::string>& types) {
   if (types.size() != 2) return Class::Int;  // cvt.pack
   const std::string &to = types[0], &from = types[1];

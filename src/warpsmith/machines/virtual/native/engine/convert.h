@@ -1,4 +1,4 @@
-// What the conversions share: modifiers in an instruction's imm, and rounding to 16 bits.
+// Declarations that the conversions share: modifiers in an instruction's imm, and rounding to 16 bits.
 #pragma once
 
 #include "alu.h"
@@ -20,7 +20,7 @@ struct Narrow<Brain> {
   static uint16_t apply(float value, Round mode) { return to_brain(value, mode).bits; }
 };
 
-// .satfinite: the largest number in the place of infinity.
+// .satfinite: infinity becomes the largest finite number.
 template <class D>
 uint16_t finite(uint16_t bits, bool asked) {
   constexpr uint16_t infinity = std::is_same_v<D, Half> ? 0x7c00 : 0x7f80;
@@ -33,7 +33,7 @@ struct Rounding {
 };
 Rounding rounding(const Lowering& lowering);
 
-// f16x2, bf16x2, tf32, fp8 pairs and cvt.pack; *known is false when the types are none of these.
+// f16x2, bf16x2, tf32, fp8 pairs and cvt.pack. Sets *known to false for other types.
 bool lower_packed_convert(Lowering& lowering, bool* known);
 
 }  // namespace vgpu

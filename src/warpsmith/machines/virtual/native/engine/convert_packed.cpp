@@ -1,4 +1,4 @@
-// cvt of packed and odd formats: pairs of 16-bit reals, tf32, fp8, packed integers.
+// cvt of packed and alternate formats: pairs of 16-bit reals, tf32, fp8 pairs, packed integers.
 #include "convert.h"
 
 namespace vgpu {
@@ -38,10 +38,10 @@ void to_tf32(Warp& warp, const Inst& inst) {
   lanes<uint32_t>(warp, inst.d, [=](int lane) {
     float value = a[lane];
     if (relu && value < 0) value = 0;
-    uint32_t b = bit_copy<uint32_t>(value);
-    if ((b & 0x7fffffff) > 0x7f800000) return kNan32;
-    uint32_t half = mode == Round::Away ? 0x1000 : mode == Round::Nearest ? 0xfff + (b >> 13 & 1) : 0;
-    uint32_t result = (b & 0x7fffffff) == 0x7f800000 ? b : (b + half) & ~uint32_t(0x1fff);
+    uint32_t bits = bit_copy<uint32_t>(value);
+    if ((bits & 0x7fffffff) > 0x7f800000) return kNan32;
+    uint32_t half = mode == Round::Away ? 0x1000 : mode == Round::Nearest ? 0xfff + (bits >> 13 & 1) : 0;
+    uint32_t result = (bits & 0x7fffffff) == 0x7f800000 ? bits : (bits + half) & ~uint32_t(0x1fff);
     return bounded && (result & 0x7fffffff) == 0x7f800000 ? result - 0x2000 : result;
   });
 }
@@ -56,7 +56,8 @@ uint8_t to_fp8(float value, bool e5m2, bool relu) {
     return uint8_t(sign | (narrow<5, 2>(magnitude, Round::Nearest) & 0x7f));
   }
   if (magnitude >= 448.0f) return sign | 0x7e;
-  // e4m3 has no infinity: its top exponent holds numbers, so round as with one more exponent bit and shift the bias.
+  // e4m3 has no infinity: its largest exponent encodes numbers. The value is therefore rounded by scaling, not by
+  // narrow().
   int exponent;
   std::frexp(magnitude, &exponent);
   int step = std::max(exponent - 4, -9);
@@ -117,7 +118,7 @@ bool lower_fp8(Lowering& lowering, const std::string& to_type, const std::string
     fn = e5 ? pack_fp8<true> : pack_fp8<false>;
     two = true;
   }
-  if (to == 2 && !lowering.has("satfinite")) return false;  // there is no other form
+  if (to == 2 && !lowering.has("satfinite")) return false;  // PTX has no form without .satfinite
   int32_t x = lowering.source(1, from), y = two ? lowering.source(2, from) : 0, target = lowering.target(size_t(0), to);
   Inst& inst = lowering.emit(fn);
   inst.a = x;
@@ -139,7 +140,7 @@ bool lower_packed(Lowering& lowering, const std::string& to) {
   return true;
 }
 
-// cvt.pack.sat: two s32 to 16-bit or 8-bit fields, and the rest of c.
+// cvt.pack.sat: two s32 values saturated to fields of 16 bits or less; c supplies the upper bits.
 void pack_integers(Warp& warp, const Inst& inst) {
   const int32_t *a = in<int32_t>(warp, inst.a), *b = in<int32_t>(warp, inst.b);
   const uint32_t* c = in<uint32_t>(warp, inst.c);

@@ -1,4 +1,5 @@
-// Where wgmma finds a matrix in shared memory: PTX's matrix descriptor and its canonical layouts.
+// Matrices of wgmma in shared memory: the matrix descriptor and the canonical layouts (PTX ISA, "Asynchronous Warpgroup
+// Level Matrix Instructions", matrix descriptor format).
 //
 // The descriptor holds, in bits 0-13, 16-29 and 32-45, the start address, the leading dimension's byte offset (LBO) and
 // the stride dimension's (SBO), all without their low four bits; in bits 49-51 the base offset; in bits 62-63 the
@@ -18,7 +19,7 @@
 
 namespace vgpu {
 
-// The address with its 16-byte chunk exchanged; `width` is 16 (no swizzle), 32, 64 or 128 bytes.
+// Returns the address with its 16-byte chunk exchanged; `width` is 16 (no swizzle), 32, 64 or 128 bytes.
 inline uint32_t swizzled(uint32_t address, uint32_t width, uint32_t base_offset = 0) {
   uint32_t lines = width / 16 - 1;
   return address ^ (((address >> 7) - base_offset) & lines) << 4;

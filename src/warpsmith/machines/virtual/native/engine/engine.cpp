@@ -1,3 +1,4 @@
+// The public interface of the engine, and the checks of copies and memsets by the host.
 #include "engine.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ struct Engine::Impl {
 
   void begin(Operation operation, const std::string& what) {
     if (!options.check) return;
-    if (races.spent()) races.restart(memory);
+    if (races.is_exhausted()) races.restart(memory);
     races.begin(operation, what);
   }
   void end() {
@@ -75,7 +76,7 @@ void add(std::vector<Finding>* findings, const char* checker, const std::string&
   findings->push_back(std::move(finding));
 }
 
-// The granule range of a transfer; a transfer that ends inside a granule makes the granules finer.
+// Returns the granules of a transfer. If the transfer ends inside a granule, the granules are split first.
 std::pair<size_t, size_t> granules(Allocation* allocation, Address at, size_t bytes) {
   Cells& cells = allocation->cells;
   size_t from = at - allocation->start, to = from + bytes;
@@ -131,9 +132,9 @@ void Engine::Impl::host_read(Address from, size_t bytes, const char* doing, std:
   uint32_t stamp = races.segment(kHostBlock, 0, 0) << 6;
   size_t unwritten = 0, first = 0;
   for (size_t k = range.first; k < range.second; ++k) {
-    uint32_t c = allocation->cells.wrote[k];
-    if (c == 0 && !unwritten++) first = k;
-    if (c >= races.safe && c < stamp) host_race(doing, "writes", from, c, findings);
+    uint32_t writer = allocation->cells.wrote[k];
+    if (writer == 0 && !unwritten++) first = k;
+    if (writer >= races.safe && writer < stamp) host_race(doing, "writes", from, writer, findings);
     allocation->cells.read[k] = stamp;
   }
   if (unwritten) {
@@ -203,7 +204,7 @@ bool Engine::copy(Operation operation, Address to, Address from, size_t bytes, s
   if (!impl_->hold(doing, to, bytes, findings) || !impl_->hold(doing, from, bytes, findings)) return false;
   impl_->begin(operation, doing);
   if (impl_->options.check && bytes) {
-    // What nobody wrote stays unwritten in the copy; only reading it is a fault.
+    // A copy of unwritten bytes leaves its target unwritten: only reading them in a kernel is a fault.
     Allocation *origin = impl_->memory.holder(from, bytes), *destination = impl_->memory.holder(to, bytes);
     auto source = granules(origin, from, bytes);
     auto target = granules(destination, to, bytes);
@@ -215,8 +216,8 @@ bool Engine::copy(Operation operation, Address to, Address from, size_t bytes, s
     for (size_t k = source.first; k < source.second; ++k) unwritten[k - source.first] = origin->cells.wrote[k] == 0;
     std::vector<Finding> ignored;
     for (size_t k = source.first; k < source.second; ++k) {
-      uint32_t c = origin->cells.wrote[k];
-      if (c >= impl_->races.safe) impl_->host_race(doing, "writes", from, c, findings);
+      uint32_t writer = origin->cells.wrote[k];
+      if (writer >= impl_->races.safe) impl_->host_race(doing, "writes", from, writer, findings);
     }
     impl_->host_write(to, bytes, doing, findings);
     uint32_t stamp = impl_->races.segment(kHostBlock, 0, 0) << 6;

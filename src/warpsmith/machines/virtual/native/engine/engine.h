@@ -1,6 +1,6 @@
-// The engine of the virtual GPU: device memory, PTX modules, launches. A library inside the executor process.
-// It knows nothing of processes, sockets, streams, events or graphs: whoever calls it decides the order of work
-// and says, through `ordered`, which earlier operations have been waited for.
+// The engine of the virtual GPU: device memory, PTX modules, launches. It is a library inside the executor process and
+// has no processes, sockets, streams, events or graphs. The caller decides the order of work and tells, through
+// `ordered`, which operations are complete before which.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ struct Gpu {
   size_t shared_per_sm = 233472;
   size_t shared_per_block = 49152;         // without opting in
   size_t shared_per_block_optin = 232448;  // with cudaFuncAttributeMaxDynamicSharedMemorySize
-  size_t memory_bytes = size_t(4) << 30;   // what may be allocated here, not what the real card has
+  size_t memory_bytes =
+      size_t(4) << 30;  // the limit of allocations here, which is less than the memory of the real GPU
 };
 
 struct Options {
@@ -44,7 +45,7 @@ struct Options {
 };
 
 struct Finding {
-  std::string checker;  // the values of warpsmith.records.Checker
+  std::string checker;  // a value of warpsmith.records.Checker
   std::string message;  // one sentence
   std::string kernel;
   Dim3 block, thread;
@@ -53,7 +54,7 @@ struct Finding {
   Address start = 0;
   uint64_t bytes = 0;
   std::string space;
-  uint64_t count = 1;  // how often the same fault at the same line was seen
+  uint64_t count = 1;  // number of equal faults at the same line
 };
 
 struct Counters {
@@ -61,8 +62,8 @@ struct Counters {
   std::map<std::string, uint64_t> classes;  // warp instructions by class: fp32, fp64, fp16, int, sfu, tensor, ...
   uint64_t global_load_sectors = 0, global_store_sectors = 0;  // 32-byte sectors, summed over warp requests
   uint64_t global_load_requests = 0, global_store_requests = 0;
-  uint64_t global_load_bytes = 0, global_store_bytes = 0;    // bytes the threads asked for
-  uint64_t unique_read_bytes = 0, unique_written_bytes = 0;  // distinct sectors touched in this launch, in bytes
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;    // bytes that the threads requested
+  uint64_t unique_read_bytes = 0, unique_written_bytes = 0;  // distinct sectors of this launch, in bytes
   uint64_t shared_wavefronts = 0, shared_requests = 0, bank_conflicts = 0;
   uint64_t local_bytes = 0, atomics = 0, divergent_branches = 0, branches = 0, barriers = 0;
   uint64_t longest_thread = 0;  // most instructions any one warp executed: the critical path
@@ -72,8 +73,8 @@ enum class Status {
   Done,
   Faulted,  // a finding that a real GPU turns into a sticky error (out of bounds, misaligned, trap)
   BudgetSpent,
-  UnknownInstruction,  // `detail` names it; no result may be believed
-  BadLaunch,           // beyond the limits; `detail` says which, the value and the bound
+  UnknownInstruction,  // `detail` names it; the results of the launch are invalid
+  BadLaunch,           // beyond the limits; `detail` holds the name, the value and the bound
   Assert,
   Trap,
 };
@@ -84,7 +85,7 @@ struct Launch {
   std::string entry;
   Dim3 grid, block, cluster;
   size_t dynamic_shared = 0;
-  size_t max_dynamic_shared = 49152;  // what the host opted in to for this function
+  size_t max_dynamic_shared = 49152;  // the limit that the host set for this function
   bool cooperative = false;
   std::vector<uint8_t> parameters;  // the packed .param space of the entry
 };
@@ -113,25 +114,26 @@ class Engine {
   Engine(Gpu gpu, Options options);
   ~Engine();
 
-  // Memory. Every transfer names its operation so that a race between streams can be told.
-  Address allocate(size_t bytes, const std::string& label);               // 0 when the memory is spent
-  Address share(int descriptor, size_t bytes, const std::string& label);  // a descriptor's memory; 0 where it has none
-  bool release(Address start);                                            // false: not the start of a live allocation
-  bool contains(Address start, size_t bytes) const;                       // wholly inside one live allocation
+  // Memory. Every transfer names its operation, so that a race between streams can be reported.
+  Address allocate(size_t bytes, const std::string& label);  // returns 0 if the memory is exhausted
+  Address share(int descriptor, size_t bytes,
+                const std::string& label);           // maps a file descriptor; returns 0 on failure
+  bool release(Address start);                       // returns false if no live allocation starts here
+  bool contains(Address start, size_t bytes) const;  // whether one live allocation holds the whole range
   bool write(Operation operation, Address to, const void* from, size_t bytes, std::vector<Finding>* findings);
   bool read(Operation operation, void* to, Address from, size_t bytes, std::vector<Finding>* findings);
   bool copy(Operation operation, Address to, Address from, size_t bytes, std::vector<Finding>* findings);
   bool fill(Operation operation, Address to, uint32_t value, size_t width, size_t count,
             std::vector<Finding>* findings);
 
-  // Modules. -1 and a sentence in `error` when the text is not PTX we can read.
+  // Modules. Returns -1 and a sentence in `error` if the text cannot be parsed.
   int load(const char* ptx, size_t length, std::string* error);
   void unload(int module);
   const Entry* entry(int module, const std::string& name) const;
-  Address symbol(int module, const std::string& name, size_t* bytes);                        // 0 when there is none
-  void resources(int module, const std::string& name, int registers, size_t static_shared);  // from ptxas
+  Address symbol(int module, const std::string& name, size_t* bytes);  // returns 0 if there is none
+  void resources(int module, const std::string& name, int registers, size_t static_shared);  // as ptxas reports them
 
-  // True when `earlier` is complete before `later` may start; asked by the race checker across operations.
+  // Sets the predicate that is true if `earlier` is complete before `later` may start. The race checker asks it.
   void ordered(std::function<bool(Operation earlier, Operation later)> predicate);
 
   Outcome launch(const Launch& launch);

@@ -1,4 +1,4 @@
-// Findings: who, where, what, once a line.
+// Findings: the thread, the source line and the message, once a line and checker.
 #include <cstdio>
 
 #include "grid.h"
@@ -7,7 +7,7 @@ namespace vgpu {
 
 namespace {
 
-bool of_the_user(const std::string& file) {
+bool is_user_file(const std::string& file) {
   static const char* foreign[] = {
       "/targets/", "/cuda/", "/cuda-", "/usr/include", "/nvidia/", "languages/nvcc/include/", "/usr/lib"};
   for (const char* mark : foreign)
@@ -21,7 +21,7 @@ const std::string& file_name(const ptx::Module& module, int index) {
   return found == module.files.end() ? none : found->second;
 }
 
-// The .loc of an inlined call names where it was inlined; that place has its own .loc further up the text.
+// Returns the .loc of the call site of inlined code. It precedes the .loc of the inlined line in the text.
 const ptx::Location* caller(const ptx::Module& module, size_t below, const ptx::Location& at) {
   for (size_t i = below; i-- > 0;) {
     const ptx::Location& location = module.locations[i];
@@ -44,7 +44,7 @@ void resolve_place(const Program& program, uint32_t where, Finding* finding) {
   const ptx::Module& module = *program.module;
   size_t index = static_cast<size_t>(program.places[where].location);
   ptx::Location at = module.locations[index];
-  for (int depth = 0; depth < 64 && at.inlined_file && !of_the_user(file_name(module, at.file)); ++depth) {
+  for (int depth = 0; depth < 64 && at.inlined_file && !is_user_file(file_name(module, at.file)); ++depth) {
     const ptx::Location* up = caller(module, index, at);
     if (up) {
       index = static_cast<size_t>(up - module.locations.data());
@@ -69,7 +69,8 @@ std::string name_thread(const Grid& running, uint32_t block, int warp, int lane)
 
 void report(Warp& warp, const Inst& inst, int lane, const Fault& fault, const std::function<std::string()>& message) {
   Grid& grid = *warp.grid;
-  if (grid.stop && inst.where != grid.stopped_at) return;  // what a stopped kernel still does is no fault of its own
+  if (grid.stop && inst.where != grid.stopped_at)
+    return;  // other lanes of a stopped kernel may fault because of the first fault
   if (fault.sticky) {
     grid.stop = true;
     grid.stopped_at = inst.where;

@@ -1,3 +1,4 @@
+// Basic blocks of a function, lifetimes of its registers, and the allocation of places to them.
 #include "flow.h"
 
 #include <algorithm>
@@ -66,7 +67,7 @@ Flow control_flow(const ptx::Function& function) {
     flow.nodes.push_back(index);
   }
   node_of[function.statements.size()] = uint32_t(flow.nodes.size());
-  // A body that falls off its end returns.
+  // A body without a final ret returns at its end.
   static const Statement implicit_return = [] {
     Statement statement;
     statement.opcode = "ret";
@@ -117,9 +118,9 @@ Flow control_flow(const ptx::Function& function) {
     flow.blocks.back().second = index + 1;
   }
   flow.successors.resize(flow.blocks.size());
-  for (size_t b = 0; b < flow.blocks.size(); ++b) {
-    const Node& last = flow.nodes[flow.blocks[b].second - 1];
-    auto& out = flow.successors[b];
+  for (size_t block = 0; block < flow.blocks.size(); ++block) {
+    const Node& last = flow.nodes[flow.blocks[block].second - 1];
+    auto& out = flow.successors[block];
     Kind kind = last.skip ? Kind::Jump : kind_of(*last.statement);
     if (kind == Kind::Jump) {
       out.push_back(flow.nodes[last.target].block);
@@ -127,7 +128,7 @@ Flow control_flow(const ptx::Function& function) {
     }
     for (uint32_t target : last.targets) out.push_back(flow.nodes[target].block);
     if (kind == Kind::Return || kind == Kind::Exit || kind == Kind::Index) continue;
-    if (b + 1 < flow.blocks.size()) out.push_back(uint32_t(b) + 1);
+    if (block + 1 < flow.blocks.size()) out.push_back(uint32_t(block) + 1);
   }
   return flow;
 }
@@ -167,7 +168,7 @@ void visit(const Node& node, Use use, Def def) {
     if (i == 0 && target) continue;
     registers_of(statement.operands[i], use);
   }
-  bool adds = begins(statement.opcode, "wgmma.mma_async");  // to what its target holds
+  bool adds = begins(statement.opcode, "wgmma.mma_async");  // the product adds to its target, so it also reads it
   if (target)
     registers_of(statement.operands[0], [&](size_t reg) {
       if (statement.guard >= 0 || adds) use(reg);
@@ -188,36 +189,37 @@ Lives life_times(const ptx::Function& function, const Flow& flow) {
     lives.from[reg] = std::min(lives.from[reg], at);
     lives.to[reg] = std::max(lives.to[reg], at);
   };
-  for (size_t b = 0; b < blocks; ++b)
-    for (uint32_t i = flow.blocks[b].first; i < flow.blocks[b].second; ++i)
+  for (size_t block = 0; block < blocks; ++block)
+    for (uint32_t i = flow.blocks[block].first; i < flow.blocks[block].second; ++i)
       visit(
           flow.nodes[i],
           [&](size_t reg) {
             touch(reg, i);
-            if (!kill[b].test(reg)) gen[b].set(reg);
+            if (!kill[block].test(reg)) gen[block].set(reg);
           },
           [&](size_t reg) {
             touch(reg, i);
-            kill[b].set(reg);
+            kill[block].set(reg);
           });
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t b = blocks; b-- > 0;) {
-      for (uint32_t successor : flow.successors[b])
-        for (size_t k = 0; k < live_out[b].words.size(); ++k) live_out[b].words[k] |= live_in[successor].words[k];
-      for (size_t k = 0; k < live_in[b].words.size(); ++k) {
-        uint64_t next = gen[b].words[k] | (live_out[b].words[k] & ~kill[b].words[k]);
-        changed |= next != live_in[b].words[k];
-        live_in[b].words[k] = next;
+    for (size_t block = blocks; block-- > 0;) {
+      for (uint32_t successor : flow.successors[block])
+        for (size_t k = 0; k < live_out[block].words.size(); ++k)
+          live_out[block].words[k] |= live_in[successor].words[k];
+      for (size_t k = 0; k < live_in[block].words.size(); ++k) {
+        uint64_t next = gen[block].words[k] | (live_out[block].words[k] & ~kill[block].words[k]);
+        changed |= next != live_in[block].words[k];
+        live_in[block].words[k] = next;
       }
     }
   }
-  for (size_t b = 0; b < blocks; ++b)
-    for (size_t k = 0; k < live_in[b].words.size(); ++k) {
-      for (uint64_t bits_left = live_in[b].words[k]; bits_left; bits_left &= bits_left - 1)
-        touch(k * 64 + size_t(__builtin_ctzll(bits_left)), flow.blocks[b].first);
-      for (uint64_t bits_left = live_out[b].words[k]; bits_left; bits_left &= bits_left - 1)
-        touch(k * 64 + size_t(__builtin_ctzll(bits_left)), flow.blocks[b].second - 1);
+  for (size_t block = 0; block < blocks; ++block)
+    for (size_t k = 0; k < live_in[block].words.size(); ++k) {
+      for (uint64_t bits_left = live_in[block].words[k]; bits_left; bits_left &= bits_left - 1)
+        touch(k * 64 + size_t(__builtin_ctzll(bits_left)), flow.blocks[block].first);
+      for (uint64_t bits_left = live_out[block].words[k]; bits_left; bits_left &= bits_left - 1)
+        touch(k * 64 + size_t(__builtin_ctzll(bits_left)), flow.blocks[block].second - 1);
     }
   return lives;
 }
@@ -233,8 +235,9 @@ Layout place_registers(const ptx::Function& function, const Flow& flow, size_t b
   for (size_t reg = 0; reg < function.registers.size(); ++reg)
     if (lives.from[reg] != UINT32_MAX) order.push_back(reg);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lives.from[a] < lives.from[b]; });
-  // One pool a width, so that two places are the same or disjoint. A place is free after the last use, not at it:
-  // instructions that touch several lanes may write their target before they have read every source.
+  // There is one pool of places for each width, so two places are equal or disjoint. A place becomes free after the
+  // last use, not at it: an instruction that exchanges values between lanes may write its target before it has read all
+  // sources.
   struct Active {
     uint32_t to;
     int32_t place;

@@ -1,4 +1,4 @@
-// Functions that are not in the text: printf, assert, the device heap; and how arguments are passed.
+// Functions that the device runtime supplies: printf, assert, malloc and free; and the copies of arguments.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,21 +19,21 @@ void copy_local(Warp& warp, const Inst& inst) {
 namespace {
 
 template <class T>
-T argument(const Warp& warp, int lane, size_t offset) {
+T read_argument(const Warp& warp, int lane, size_t offset) {
   T value{};
   if (offset + sizeof value <= warp.local_stride)
     std::memcpy(&value, warp.local + warp.local_stride * size_t(lane) + offset, sizeof value);
   return value;
 }
 
-// A text may declare a function without its result, and then there is no place for one.
+// The text may declare a function without a result; then there is no room for one.
 template <class T>
-void answer(Warp& warp, int lane, T value) {
+void write_result(Warp& warp, int lane, T value) {
   if (sizeof value <= warp.local_stride)
     std::memcpy(warp.local + warp.local_stride * size_t(lane), &value, sizeof value);
 }
 
-bool fetch(const Warp& warp, int lane, Address at, void* to, size_t bytes) {
+bool read_memory(const Warp& warp, int lane, Address at, void* to, size_t bytes) {
   if (at - kLocalWindow < kWindowBytes) {
     size_t offset = at - kLocalWindow;
     if (offset + bytes > warp.local_stride) return false;
@@ -54,17 +54,17 @@ bool fetch(const Warp& warp, int lane, Address at, void* to, size_t bytes) {
 std::string text_at(const Warp& warp, int lane, Address at) {
   std::string text;
   char letter = 0;
-  while (text.size() < 4096 && fetch(warp, lane, at + text.size(), &letter, 1) && letter) text.push_back(letter);
+  while (text.size() < 4096 && read_memory(warp, lane, at + text.size(), &letter, 1) && letter) text.push_back(letter);
   return text;
 }
 
-// What may stand between a percent sign and its letter. A format is the kernel's own text, and the host's printf knows
-// more than that: %n writes where an argument says, and 7$ takes one that was never given.
+// Flags, widths and length modifiers that a conversion may contain. The format is text of the candidate, and the host's
+// printf accepts more: %n writes to an address from the arguments, and 7$ reads an argument that was not passed.
 constexpr const char* kModifiers = "-+ #0123456789.*lhzjt";
-constexpr int kWidest = 500;  // characters that a conversion keeps; the host would pad by billions
+constexpr int kWidest = 500;  // characters of a conversion; a larger width would pad by gigabytes
 
-// Every number of a conversion, brought down to what is kept.
-std::string bounded(const std::string& spec) {
+// Limits every number in a conversion.
+std::string limit_widths(const std::string& spec) {
   std::string out;
   for (size_t i = 0; i < spec.size();) {
     size_t end = std::min(spec.find_first_not_of("0123456789", i), spec.size());
@@ -77,12 +77,12 @@ std::string bounded(const std::string& spec) {
   return out;
 }
 
-// One conversion of a format: its text up to the letter, with the length modifiers widened for the host.
-std::string convert(const Warp& warp, int lane, std::string spec, Address arguments, size_t* at) {
+// Formats one conversion; length modifiers are replaced by the host's.
+std::string format_conversion(const Warp& warp, int lane, std::string spec, Address arguments, size_t* at) {
   char kind = spec.back();
   auto next = [&](size_t bytes, void* to) {
     *at = (*at + bytes - 1) & ~(bytes - 1);
-    bool ok = fetch(warp, lane, arguments + *at, to, bytes);
+    bool ok = read_memory(warp, lane, arguments + *at, to, bytes);
     *at += bytes;
     return ok;
   };
@@ -94,7 +94,7 @@ std::string convert(const Warp& warp, int lane, std::string spec, Address argume
     next(4, &width);
     spec.replace(star, 1, std::to_string(std::clamp(width, -kWidest, kWidest)));
   }
-  spec = bounded(spec);
+  spec = limit_widths(spec);
   std::string plain;
   for (char letter : spec)
     if (!std::strchr("lhzjt", letter) || letter == kind) plain.push_back(letter);
@@ -109,9 +109,9 @@ std::string convert(const Warp& warp, int lane, std::string spec, Address argume
       std::snprintf(buffer, sizeof buffer, plain.c_str(), uint32_t(bits));
     }
   } else if (std::strchr("eEfFgGaA", kind)) {
-    double d = 0;
-    next(8, &d);
-    std::snprintf(buffer, sizeof buffer, plain.c_str(), d);
+    double number = 0;
+    next(8, &number);
+    std::snprintf(buffer, sizeof buffer, plain.c_str(), number);
   } else if (kind == 'p') {
     uint64_t pointer = 0;
     next(8, &pointer);
@@ -124,7 +124,7 @@ std::string convert(const Warp& warp, int lane, std::string spec, Address argume
   return buffer;
 }
 
-std::string formatted(const Warp& warp, int lane, const std::string& format, Address arguments) {
+std::string format_arguments(const Warp& warp, int lane, const std::string& format, Address arguments) {
   std::string out;
   size_t at = 0;
   for (size_t i = 0; i < format.size(); ++i) {
@@ -139,10 +139,10 @@ std::string formatted(const Warp& warp, int lane, const std::string& format, Add
     }
     size_t end = format.find_first_not_of(kModifiers, i + 1);
     if (end == std::string::npos || end - i > 32 || !std::strchr("diouxXceEfFgGaAps", format[end])) {
-      out.push_back('%');  // no conversion: what it is
+      out.push_back('%');  // not a conversion: printed as it stands
       continue;
     }
-    out += convert(warp, lane, format.substr(i, end - i + 1), arguments, &at);
+    out += format_conversion(warp, lane, format.substr(i, end - i + 1), arguments, &at);
     i = end;
   }
   return out;
@@ -153,23 +153,23 @@ void vprintf_of_device(Warp& warp, const Inst&) {
   size_t limit = warp.grid->options->print_limit;
   each(warp.mask, [&](int lane) {
     if (log.size() < limit) {
-      log += formatted(warp, lane, text_at(warp, lane, argument<uint64_t>(warp, lane, 0)),
-                       argument<uint64_t>(warp, lane, 8));
+      log += format_arguments(warp, lane, text_at(warp, lane, read_argument<uint64_t>(warp, lane, 0)),
+                              read_argument<uint64_t>(warp, lane, 8));
       if (log.size() >= limit) {
         log.resize(limit);
         log += "\n[printf beyond " + std::to_string(limit) + " bytes is not kept]\n";
       }
     }
-    answer<int32_t>(warp, lane, 0);
+    write_result<int32_t>(warp, lane, 0);
   });
 }
 
 // Arguments: expression, file, line, function, size of a character.
 void assert_fail(Warp& warp, const Inst& inst) {
   int lane = __builtin_ctz(warp.mask);
-  std::string expression = text_at(warp, lane, argument<uint64_t>(warp, lane, 0)),
-              file = text_at(warp, lane, argument<uint64_t>(warp, lane, 8));
-  uint32_t line = argument<uint32_t>(warp, lane, 16);
+  std::string expression = text_at(warp, lane, read_argument<uint64_t>(warp, lane, 0)),
+              file = text_at(warp, lane, read_argument<uint64_t>(warp, lane, 8));
+  uint32_t line = read_argument<uint32_t>(warp, lane, 16);
   std::string detail = file + ":" + std::to_string(line) + ": assertion `" + expression + "` failed";
   report(warp, inst, lane, {"trap", 0, 0, "", false}, [&] { return detail; });
   stop(warp, inst, Status::Assert, detail);
@@ -178,14 +178,14 @@ void assert_fail(Warp& warp, const Inst& inst) {
 void device_malloc(Warp& warp, const Inst&) {
   each(warp.mask, [&](int lane) {
     Allocation* allocation =
-        warp.grid->memory->allocate(size_t(argument<uint64_t>(warp, lane, 0)), "a block of the device heap", 16);
-    answer<uint64_t>(warp, lane, allocation ? allocation->start : 0);
+        warp.grid->memory->allocate(size_t(read_argument<uint64_t>(warp, lane, 0)), "a block of the device heap", 16);
+    write_result<uint64_t>(warp, lane, allocation ? allocation->start : 0);
   });
 }
 
 void device_free(Warp& warp, const Inst& inst) {
   each(warp.mask, [&](int lane) {
-    Address at = argument<uint64_t>(warp, lane, 0);
+    Address at = read_argument<uint64_t>(warp, lane, 0);
     if (at && !warp.grid->memory->release(at))
       report(warp, inst, lane, {"out_of_bounds", at, 0, "global", true},
              [&] { return "frees " + hex(at) + ", which is not the start of a live allocation"; });
@@ -195,11 +195,9 @@ void device_free(Warp& warp, const Inst& inst) {
 }  // namespace
 
 Handler builtin(const std::string& name) {
-  if (name == "vprintf") return vprintf_of_device;
-  if (name == "__assertfail") return assert_fail;
-  if (name == "malloc") return device_malloc;
-  if (name == "free") return device_free;
-  return nullptr;
+  return find_handler(
+      {{"vprintf", vprintf_of_device}, {"__assertfail", assert_fail}, {"malloc", device_malloc}, {"free", device_free}},
+      name);
 }
 
 const LowerEntry kFunctionOps[] = {{nullptr, nullptr}};

@@ -1,4 +1,4 @@
-// One launch as it runs: the program, the memory it may touch, what was found and counted so far.
+// State of one running launch: the program, the memory that it may access, findings and counters.
 #pragma once
 
 #include <chrono>
@@ -25,20 +25,21 @@ struct Grid {
   std::string* printed = nullptr;
   std::function<const char*(Address)> function_name;
   bool check = true;
-  bool clustered = false;  // shared memory is seen by other blocks: its cells hold segments, as those of global memory
+  bool clustered =
+      false;  // other blocks may access shared memory, so its cells hold segments as those of global memory do
   bool stop = false;
   uint32_t stopped_at = UINT32_MAX;  // the place of the instruction that stopped the launch
-  bool stalled = false;              // a warp asked to be set aside: it spins or sleeps
+  bool stalled = false;              // a warp spins or sleeps, so another block should run
   const uint8_t* parameters = nullptr;
   size_t parameter_bytes = 0;
   size_t shared_bytes = 0;
-  Address workspace = 0;  // of cooperative groups' grid barrier
+  Address workspace = 0;  // of the grid barrier of cooperative groups
   uint64_t clock = 0;
   Outcome outcome;
   Counters& counters = outcome.counters;
   std::vector<uint64_t> runs, threads;                          // per basic block
   uint64_t spent = 0;                                           // thread-instructions so far
-  std::map<std::pair<std::string, std::string>, size_t> known;  // checker and line to a finding
+  std::map<std::pair<std::string, std::string>, size_t> known;  // checker and line to the index of a finding
   std::vector<std::vector<uint32_t>> tids;                      // per warp: x, y, z of 32 lanes
 };
 
@@ -47,10 +48,11 @@ struct Fault {
   Address start = 0;
   uint64_t bytes = 0;
   std::string space;
-  bool sticky = false;  // a real GPU stops here
+  bool sticky = false;  // a real GPU stops at this fault
 };
 
-// Adds a finding, or counts one more where this checker already spoke of this line; `message` is asked once.
+// Adds a finding, or increments its count if this checker has a finding for this line. `message` is called only for a
+// new finding.
 void report(Warp& warp, const Inst& inst, int lane, const Fault& fault, const std::function<std::string()>& message);
 void report_launch(Grid& grid, const char* checker, const std::string& message);
 void stop(Warp& warp, const Inst& inst, Status status, const std::string& detail);

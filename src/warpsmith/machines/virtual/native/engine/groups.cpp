@@ -1,9 +1,10 @@
-// Groups of lanes of one warp: the lowest basic block runs first, groups that meet become one.
+// Groups of lanes of one warp. The group at the lowest block runs first, so that diverged lanes reconverge; groups at
+// the same block merge.
 #include "control.h"
 
 namespace vgpu {
 
-void park(Warp& warp, GroupState state, uint32_t at) {
+void park_group(Warp& warp, GroupState state, uint32_t at) {
   Group& group = warp.groups[warp.group_count++];
   group.at = at;
   group.mask = warp.mask;
@@ -12,7 +13,7 @@ void park(Warp& warp, GroupState state, uint32_t at) {
   warp.mask = 0;
 }
 
-void split(Warp& warp, uint32_t at, uint32_t mask) {
+void split_group(Warp& warp, uint32_t at, uint32_t mask) {
   for (int i = 0; i < warp.group_count; ++i)
     if (warp.groups[i].at == at && warp.groups[i].state != GroupState::AtBarrier) {
       warp.groups[i].mask |= mask;
@@ -40,17 +41,17 @@ int pick(const Warp& warp, bool fair) {
 
 }  // namespace
 
-bool wake(Warp& warp) {
+bool wake_group(Warp& warp) {
   for (int i = 0; i < warp.group_count; ++i)
     if (warp.groups[i].state == GroupState::AtWarpSync) {
       warp.groups[i].state = GroupState::Ready;
-      warp.alone = true;
+      warp.without_missing = true;
       return true;
     }
   return false;
 }
 
-bool choose(Warp& warp, bool fair) {
+bool choose_group(Warp& warp, bool fair) {
   int best = pick(warp, fair);
   if (best < 0) return false;
   uint32_t at = warp.groups[best].at, mask = 0;
@@ -62,8 +63,8 @@ bool choose(Warp& warp, bool fair) {
       group = warp.groups[--warp.group_count];
       continue;
     }
-    // A fair turn is not cut short by groups that lie lower. Who waits for lanes at a warp-wide instruction is met
-    // there.
+    // A fair turn is not ended by groups at lower blocks. Lanes that wait at a warp-wide instruction join the group
+    // when it arrives there.
     if (group.state != GroupState::AtBarrier && (!fair || group.at > at) && group.at < warp.others)
       warp.others = group.at;
     ++i;

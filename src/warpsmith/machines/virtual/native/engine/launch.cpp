@@ -1,3 +1,4 @@
+// Execution of a grid: limits of a launch, resident clusters and their turns, and the counters at the end.
 #include "launch.h"
 
 #include <algorithm>
@@ -11,16 +12,16 @@ namespace vgpu {
 
 namespace {
 
-constexpr int64_t kQuantum = 20000;  // warp instructions of one warp before the next has its turn
-// CUDA has 512 KiB; here the frames of all functions lie side by side.
+constexpr int64_t kQuantum = 20000;  // warp instructions of one warp before the next warp runs
+// CUDA allows 512 KiB. The bound is larger here, because the frames of all functions lie side by side.
 constexpr size_t kMostLocal = size_t(1) << 20;
-constexpr int kPasses = 64;  // rounds over a block's warps before another block has its turn
+constexpr int kPasses = 64;  // rounds over the warps of a block before another block runs
 
-std::string beyond(const char* what, uint64_t value, uint64_t bound) {
+std::string describe_excess(const char* what, uint64_t value, uint64_t bound) {
   return std::string(what) + " is " + std::to_string(value) + "; the limit is " + std::to_string(bound);
 }
 
-size_t co_resident(const Gpu& gpu, uint64_t threads, size_t shared, int registers) {
+size_t max_resident_blocks(const Gpu& gpu, uint64_t threads, size_t shared, int registers) {
   uint64_t warps = (threads + 31) / 32;
   uint64_t blocks =
       std::min<uint64_t>(uint64_t(gpu.max_blocks_per_sm), uint64_t(gpu.max_threads_per_sm) / (warps * 32));
@@ -42,17 +43,18 @@ void fill_tids(Grid& grid, uint32_t threads) {
   }
 }
 
-class Residents {
+class ResidentClusters {
  public:
-  explicit Residents(Grid& running) : g_(running) {
+  explicit ResidentClusters(Grid& running) : g_(running) {
     const Dim3 &grid = running.launch->grid, &block = running.launch->block;
     const Dim3& cluster = running.launch->cluster;
     across_ = {grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z};
     members_ = cluster.x * cluster.y * cluster.z;
     total_ = uint64_t(across_.x) * across_.y * across_.z;
     threads_ = block.x * block.y * block.z;
-    size_t resident = co_resident(*running.gpu, threads_, running.shared_bytes, 0);
-    // Blocks that wait for one another are all kept, in about a gigabyte; a cooperative grid whatever it takes.
+    size_t resident = max_resident_blocks(*running.gpu, threads_, running.shared_bytes, 0);
+    // Resident blocks are limited to about 1 GiB of host memory, except in a cooperative grid, whose blocks wait for
+    // each other.
     size_t bytes = (running.program->register_bytes + running.program->local_bytes * 32) * ((threads_ + 31) / 32) +
                    running.shared_bytes * 3;
     if (!running.launch->cooperative) resident = std::min(resident, (size_t(1) << 30) / (bytes + 1));
@@ -68,8 +70,8 @@ class Residents {
   }
 
  private:
-  // The front cluster, mostly one block, runs until it is done or its turn is over; then it goes to the back and a new
-  // one may come.
+  // The first cluster, mostly a single block, runs until it ends or its turn ends. It then moves to the end of the
+  // queue, and a new cluster may start.
   void turn() {
     bool finished = advance(*resident_.front());
     if (g_.stop) return;
@@ -96,13 +98,13 @@ class Residents {
         live |= block->live_threads != 0;
       }
       if (!live) return true;
-      if (!any && !any_ready(cluster) && !settle(cluster)) return true;
+      if (!any && !any_ready(cluster) && !resolve_deadlock(cluster)) return true;
       if (g_.stalled) return false;
     }
     return false;
   }
 
-  // Every warp has a turn; false when none moved.
+  // Runs every warp for one turn. Returns false if none advanced.
   bool advance(Block& block) {
     bool any = false;
     for (Warp& warp : block.warps) {
@@ -137,17 +139,17 @@ class Residents {
     g_.outcome.status = Status::BudgetSpent;
     g_.outcome.detail = "the launch has executed " + std::to_string(g_.spent) + " thread-instructions, its budget is " +
                         std::to_string(budget);
-    endless();
+    report_endless();
     g_.stop = true;
   }
 
-  void endless() {
+  void report_endless() {
     for (auto& block : resident_.front()->blocks)
       for (Warp& warp : block->warps)
-        if (warp.live && warp.mask) return endless(warp);
+        if (warp.live && warp.mask) return report_endless(warp);
   }
 
-  void endless(Warp& warp) {
+  void report_endless(Warp& warp) {
     const BasicBlock& at = g_.program->blocks[warp.at];
     Inst inst = at.last;
     if (at.count) inst = g_.program->code[at.first];
@@ -160,22 +162,22 @@ class Residents {
     if (!spare_.empty()) {
       cluster = std::move(spare_.back());
       spare_.pop_back();
-    } else cluster = provide();
+    } else cluster = allocate_storage();
     begin(*cluster, next_++);
     resident_.push_back(std::move(cluster));
   }
 
-  std::unique_ptr<Cluster> provide() {
+  std::unique_ptr<Cluster> allocate_storage() {
     auto cluster = std::make_unique<Cluster>();
     for (uint32_t rank = 0; rank < members_; ++rank) {
       cluster->blocks.push_back(std::make_unique<Block>());
       cluster->blocks.back()->cluster = cluster.get();
-      provide(*cluster->blocks.back());
+      allocate_storage(*cluster->blocks.back());
     }
     return cluster;
   }
 
-  void provide(Block& block) {
+  void allocate_storage(Block& block) {
     const Program& program = *g_.program;
     block.grid = &g_;
     block.warp_count = int(g_.tids.size());
@@ -226,7 +228,7 @@ class Residents {
       warp.live = warp.exist;
       warp.group_count = 0;
       warp.executed = 0;
-      warp.alone = false;
+      warp.without_missing = false;
       warp.cluster_pending = warp.cluster_passes = 0;
       warp.copies.clear();
       warp.sends.clear();
@@ -262,44 +264,44 @@ std::string check_limits(const Gpu& gpu, const Launch& launch, const Program& pr
     return "the grid has a side of 0 blocks; every side is at least 1";
   if (!threads) return "the block has a side of 0 threads; every side is at least 1";
   if (launch.block.x > 1024 || launch.block.y > 1024)
-    return beyond("a side of the block", std::max(launch.block.x, launch.block.y), 1024);
-  if (launch.block.z > 64) return beyond("the third side of the block", launch.block.z, 64);
+    return describe_excess("a side of the block", std::max(launch.block.x, launch.block.y), 1024);
+  if (launch.block.z > 64) return describe_excess("the third side of the block", launch.block.z, 64);
   if (threads > uint64_t(gpu.max_threads_per_block))
-    return beyond("the number of threads in a block", threads, uint64_t(gpu.max_threads_per_block));
-  if (launch.grid.x > 2147483647u) return beyond("the first side of the grid", launch.grid.x, 2147483647u);
+    return describe_excess("the number of threads in a block", threads, uint64_t(gpu.max_threads_per_block));
+  if (launch.grid.x > 2147483647u) return describe_excess("the first side of the grid", launch.grid.x, 2147483647u);
   if (launch.grid.y > 65535 || launch.grid.z > 65535)
-    return beyond("a side of the grid", std::max(launch.grid.y, launch.grid.z), 65535);
+    return describe_excess("a side of the grid", std::max(launch.grid.y, launch.grid.z), 65535);
   const Dim3& cluster = launch.cluster;
   if (!cluster.x || !cluster.y || !cluster.z) return "the cluster has a side of 0 blocks; every side is at least 1";
-  uint64_t members = uint64_t(cluster.x) * cluster.y;  // two sides at a time: three may wrap around
+  uint64_t members = uint64_t(cluster.x) * cluster.y;  // three sides multiplied at once could overflow
   members = members > 16 ? members : members * cluster.z;
-  if (members > 16) return beyond("the number of blocks in a cluster", members, 16);
+  if (members > 16) return describe_excess("the number of blocks in a cluster", members, 16);
   if (launch.grid.x % cluster.x || launch.grid.y % cluster.y || launch.grid.z % cluster.z)
     return "a side of the grid is no multiple of the cluster's, (" + std::to_string(cluster.x) + "," +
            std::to_string(cluster.y) + "," + std::to_string(cluster.z) + ")";
   if (function.max_threads && threads > uint64_t(function.max_threads))
-    return beyond("the number of threads in a block", threads, uint64_t(function.max_threads)) +
+    return describe_excess("the number of threads in a block", threads, uint64_t(function.max_threads)) +
            " by __launch_bounds__";
   if (launch.dynamic_shared > std::max(launch.max_dynamic_shared, size_t(0)))
-    return beyond("dynamic shared memory in bytes", launch.dynamic_shared, launch.max_dynamic_shared) +
+    return describe_excess("dynamic shared memory in bytes", launch.dynamic_shared, launch.max_dynamic_shared) +
            "; more needs cudaFuncAttributeMaxDynamicSharedMemorySize";
   size_t shared = program.static_shared + launch.dynamic_shared;
   size_t bound = launch.max_dynamic_shared > gpu.shared_per_block ? gpu.shared_per_block_optin : gpu.shared_per_block;
-  if (shared > bound) return beyond("shared memory of a block in bytes", shared, bound);
+  if (shared > bound) return describe_excess("shared memory of a block in bytes", shared, bound);
   if (program.local_bytes > kMostLocal)
-    return beyond("local memory of a thread in bytes", program.local_bytes, kMostLocal);
+    return describe_excess("local memory of a thread in bytes", program.local_bytes, kMostLocal);
   uint64_t registers = uint64_t((resources.first + 7) / 8 * 8) * ((threads + 31) / 32 * 32);
   if (resources.first && registers > uint64_t(gpu.registers_per_sm))
-    return beyond("the number of registers of a block", registers, uint64_t(gpu.registers_per_sm));
+    return describe_excess("the number of registers of a block", registers, uint64_t(gpu.registers_per_sm));
   if (launch.cooperative) {
     uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z,
-             most = co_resident(gpu, threads, shared, resources.first);
-    if (blocks > most) return beyond("the number of blocks of a cooperative grid", blocks, most);
+             most = max_resident_blocks(gpu, threads, shared, resources.first);
+    if (blocks > most) return describe_excess("the number of blocks of a cooperative grid", blocks, most);
   }
   return "";
 }
 
-void run_grid(Grid& grid) { Residents(grid).run(); }
+void run_grid(Grid& grid) { ResidentClusters(grid).run(); }
 
 void gather_counters(Grid& grid) {
   uint64_t classes[size_t(Class::Count)] = {};

@@ -1,4 +1,4 @@
-// Running a grid: blocks become resident, take turns, and leave.
+// Execution of a grid: blocks become resident, run in turns, and leave.
 #pragma once
 
 #include "grid.h"

@@ -1,3 +1,4 @@
+// Tokens of PTX: words, numbers, strings, comments.
 #include "lexer.h"
 
 #include <cctype>

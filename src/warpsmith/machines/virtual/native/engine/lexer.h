@@ -1,4 +1,4 @@
-// Characters of PTX to tokens. Knows no grammar.
+// Lexer of PTX: characters to tokens.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ class Lexer {
   bool done() const { return at_ >= end_; }
   char peek() const { return at_ < end_ ? *at_ : '\0'; }
   char peek(size_t ahead) const { return at_ + ahead < end_ ? at_[ahead] : '\0'; }
-  bool take(char letter);                       // takes c when it is next
-  void expect(char letter, const char* where);  // or throws
-  std::string word();                           // identifier, possibly with a leading % $ _ ; empty when none is next
+  bool take(char letter);                       // consumes the letter if it is next
+  void expect(char letter, const char* where);  // consumes the letter or throws
+  std::string word();                           // identifier, possibly with a leading % $ _ ; empty if none is next
   std::string dotted();                         // opcode or special register: words, dots and ::
-  std::string directive();                      // .name, without the dot; empty when none is next
+  std::string directive();                      // .name, without the dot; empty if none is next
   std::string quoted();
   bool number(uint64_t* bits, bool* real, uint8_t* real_bytes);
   int64_t integer(const char* where);
   void skip_line();
-  void skip_braces();  // from { to its partner
+  void skip_braces();  // from { to the matching }
   [[noreturn]] void fail(const std::string& what) const;
 
   struct Mark {

@@ -1,3 +1,4 @@
+// Parts of an opcode, operands as places, constants and temporaries, and guards.
 #include "lower.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ using ptx::Operand;
 
 namespace {
 
-const std::unordered_map<std::string_view, int>& type_table() {  // bytes in memory
+const std::unordered_map<std::string_view, int>& type_table() {  // type to bytes in memory
   static const std::unordered_map<std::string_view, int> table = {
       {"b8", 1},   {"u8", 1},   {"s8", 1},     {"b16", 2},    {"u16", 2},   {"s16", 2},   {"f16", 2},
       {"bf16", 2}, {"b32", 4},  {"u32", 4},    {"s32", 4},    {"f32", 4},   {"f16x2", 4}, {"bf16x2", 4},
@@ -30,11 +31,12 @@ bool lists(std::string_view words, std::string_view word) {
   return false;
 }
 
-// Parts that change nothing that is computed or checked here: defaults, scopes, where a cache keeps the bytes.
-bool is_idle(std::string_view part) {
-  static const std::set<std::string_view> idle = {"rn", "lo", "sync", "aligned", "weak", "cluster", "gpu", "sys",
-                                                  "ca", "cg", "cs",   "lu",      "cv",   "wb",      "wt",  "noftz"};
-  return idle.count(part) || part.substr(0, 4) == "L1::" || part.substr(0, 4) == "L2::";
+// Parts that change neither results nor checks: defaults, scopes, cache hints.
+bool is_ignorable(std::string_view part) {
+  static const std::set<std::string_view> ignorable = {"rn",  "lo",  "sync", "aligned", "weak", "cluster",
+                                                       "gpu", "sys", "ca",   "cg",      "cs",   "lu",
+                                                       "cv",  "wb",  "wt",   "noftz"};
+  return ignorable.count(part) || part.substr(0, 4) == "L1::" || part.substr(0, 4) == "L2::";
 }
 
 template <class From, class To>
@@ -97,21 +99,21 @@ void Lowering::start(const ptx::Statement& next) {
   emitted.clear();
   after_.clear();
   refused_ = false;
-  heeded_ = 0;
+  used_parts_ = 0;
   used_temporaries_ = 0;
   kind = Class::Int;
   times = 1;
 }
 
-bool Lowering::heeded_all() const {
-  if (idle == "*") return true;
+bool Lowering::all_parts_used() const {
+  if (ignorable == "*") return true;
   for (size_t i = 1; i < parts.size(); ++i)
-    if ((i > 63 || !(heeded_ >> i & 1)) && !is_idle(parts[i]) && !lists(idle, parts[i])) return false;
+    if ((i > 63 || !(used_parts_ >> i & 1)) && !is_ignorable(parts[i]) && !lists(ignorable, parts[i])) return false;
   return true;
 }
 
 bool Lowering::finish() {
-  if (refused_ || !heeded_all()) return false;
+  if (refused_ || !all_parts_used()) return false;
   for (Inst& inst : after_) emitted.push_back(inst);
   if (statement->guard >= 0)
     for (Inst& inst : emitted) {
@@ -125,7 +127,7 @@ bool Lowering::finish() {
 
 std::string_view Lowering::part(size_t i) const {
   if (i >= parts.size()) return {};
-  if (i < 64) heeded_ |= uint64_t(1) << i;
+  if (i < 64) used_parts_ |= uint64_t(1) << i;
   return parts[i];
 }
 
@@ -182,7 +184,7 @@ int32_t Lowering::constant(uint64_t bits, int width) {
   auto key = std::make_pair(bits, width);
   auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
-  // Laid out from the end of their storage backwards: the place of one does not move when more are added.
+  // Constants grow downwards from the end of their storage, so a place stays valid when more are added.
   program.constants.push_back(key);
   program.constant_bytes += size_t(width) * 32;
   int32_t offset = -static_cast<int32_t>(program.constant_bytes);
@@ -198,25 +200,25 @@ bool Lowering::number(const Operand& operand, int64_t* value) const {
 
 namespace {
 
-// A real constant in the width of the instruction: 0d in f32 code and decimal reals are rounded.
+// Returns a real constant in the width of the instruction. A 0d constant in f32 code and a decimal real are rounded.
 uint64_t real_bits(const Operand& operand, int width) {
   if (operand.real_bytes == width) return operand.bits;
   if (operand.real_bytes == 8 && width == 4) {
-    double d;
-    std::memcpy(&d, &operand.bits, 8);
-    float single = static_cast<float>(d);
-    uint32_t b;
-    std::memcpy(&b, &single, 4);
-    return b;
+    double wide;
+    std::memcpy(&wide, &operand.bits, 8);
+    float single = static_cast<float>(wide);
+    uint32_t result;
+    std::memcpy(&result, &single, 4);
+    return result;
   }
   if (operand.real_bytes == 4 && width == 8) {
     float single;
     uint32_t low = static_cast<uint32_t>(operand.bits);
     std::memcpy(&single, &low, 4);
-    double d = single;
-    uint64_t b;
-    std::memcpy(&b, &d, 8);
-    return b;
+    double wide = single;
+    uint64_t result;
+    std::memcpy(&result, &wide, 8);
+    return result;
   }
   return operand.bits;
 }
@@ -235,23 +237,23 @@ int32_t Lowering::special(const Operand& operand, int width) {
   inst.d = temporary(natural);
   emitted.push_back(inst);
   if (natural == width) return inst.d;
-  Inst reduction;
-  reduction.fn = resize(natural, width, false);
-  if (!reduction.fn) {
+  Inst resized;
+  resized.fn = resize(natural, width, false);
+  if (!resized.fn) {
     refuse();
     return 0;
   }
-  reduction.a = inst.d;
-  reduction.d = temporary(width);
-  emitted.push_back(reduction);
-  return reduction.d;
+  resized.a = inst.d;
+  resized.d = temporary(width);
+  emitted.push_back(resized);
+  return resized.d;
 }
 
 int32_t Lowering::source(const Operand& operand, int width, char kind_of_value) {
   switch (operand.kind) {
     case Operand::Integer: return constant(operand.bits, width);
     case Operand::Real:
-      if (width < 4) refuse();  // 0f says nothing of f16 and bf16
+      if (width < 4) refuse();  // PTX defines no 0f constant for f16 and bf16
       return constant(real_bits(operand, width), width);
     case Operand::Special: return special(operand, width);
     case Operand::Symbol: {

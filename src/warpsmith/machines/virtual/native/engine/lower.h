@@ -1,6 +1,7 @@
 // Lowering: one PTX statement to decoded instructions. Each family of opcodes has a table of its own.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -35,14 +36,15 @@ class Lowering {
   std::vector<std::string_view> parts;  // of the opcode
   std::vector<Inst> emitted;
   Class kind = Class::Int;
-  uint16_t times = 1;     // what its class counts it as
-  std::string_view idle;  // parts of this opcode that may go unheeded
+  uint16_t times = 1;          // how often its class counts it
+  std::string_view ignorable;  // parts of this opcode that the lowering may ignore
 
   explicit Lowering(Program& built) : program(built) {}
   void start(const ptx::Statement& statement);
-  bool finish();  // applies the guard and results wider than the type; false when an operand or a part was refused
+  bool finish();  // applies the guard and widens results; returns false if an operand or a part was refused
 
-  // The opcode. A part that was asked for or read is heeded; an instruction with others that matter is refused.
+  // Access to the parts of the opcode. A part that was read counts as used. An instruction with an unused part that is
+  // not ignorable is refused, so that no modifier is silently dropped.
   bool has(std::string_view part) const;
   bool has_prefix(std::string_view prefix) const;
   std::string_view part(size_t i) const;   // empty beyond the last
@@ -50,14 +52,14 @@ class Lowering {
   std::string type() const;                // the last of them
 
   size_t operands() const { return statement->operands.size(); }
-  const ptx::Operand& operand(size_t i) const;  // one that is missing refuses the instruction
+  const ptx::Operand& operand(size_t i) const;  // a missing operand refuses the instruction
 
-  // Operands to places. `width` is in bytes: 2, 4, 8.
+  // Places of operands. `width` is in bytes: 2, 4, 8.
   int32_t source(const ptx::Operand& operand, int width, char kind = 'b');
   int32_t source(size_t i, int width, char kind = 'b');
   int32_t target(const ptx::Operand& operand, int width, bool is_signed = false);
   int32_t target(size_t i, int width, bool is_signed = false);
-  int32_t predicate(const ptx::Operand& operand);  // a source or target predicate; sinks and constants too
+  int32_t predicate(const ptx::Operand& operand);  // a source or target predicate, a sink or a constant
   int32_t predicate_source(const ptx::Operand& operand, bool* negated);
   int register_width(const ptx::Operand& operand) const;
   int32_t temporary(int width);
@@ -74,9 +76,9 @@ class Lowering {
 
  private:
   int32_t special(const ptx::Operand& operand, int width);
-  bool heeded_all() const;
+  bool all_parts_used() const;
   mutable bool refused_ = false;
-  mutable uint64_t heeded_ = 0;  // by part; those beyond the last bit count as heeded never
+  mutable uint64_t used_parts_ = 0;  // bit mask by part; parts beyond bit 63 never count as used
   size_t temporaries_at_ = 0;
   int used_temporaries_ = 0;
   std::vector<Inst> after_;
@@ -87,22 +89,34 @@ using Lower = bool (*)(Lowering&);
 struct LowerEntry {
   const char* opcode;
   Lower lower;
-  const char* idle = "";  // parts that it need not ask for, as defaults and only types; * is every part
+  const char* ignorable = "";  // parts that may be ignored, such as defaults; * is every part
 };
 
-// The tables of the families, each ended by {nullptr, nullptr}.
+// Tables of the families, each ended by {nullptr, nullptr}.
 extern const LowerEntry kIntegerOps[], kBitOps[], kFloatOps[], kHalfOps[], kConvertOps[], kCompareOps[], kMoveOps[],
     kMemoryOps[], kAtomicOps[], kWarpOps[], kMatrixOps[], kAsyncOps[], kFunctionOps[];
+
+// One row of a table of handlers by type.
+struct TypeRow {
+  std::string_view type;
+  Handler handler;
+};
+// Returns the handler of a type; nullptr if the table lacks the type.
+inline Handler find_handler(std::initializer_list<TypeRow> table, std::string_view type) {
+  for (const TypeRow& row : table)
+    if (row.type == type) return row.handler;
+  return nullptr;
+}
 
 Handler special_register(const std::string& name, int* width);
 Handler resize(int from, int to, bool is_signed);
 void guarded(Warp& warp, const Inst& inst);
 void unknown_instruction(Warp& warp, const Inst& inst);
-int type_width(const std::string& type);  // bytes of a register that holds it: 2, 4, 8; 0 when unknown
+int type_width(const std::string& type);  // bytes of a register of this type: 2, 4, 8; 0 if unknown
 int type_bytes(const std::string& type);  // bytes in memory
 bool type_signed(const std::string& type);
 
-// Warp-wide instructions end a block of their own: they may have to wait for lanes elsewhere.
+// A warp-wide instruction ends a basic block: it may have to wait for lanes at other blocks.
 bool is_warp_sync(std::string_view opcode);
 
 }  // namespace vgpu

@@ -1,4 +1,5 @@
-// Matrix instructions on fragments with documented layouts: ldmatrix, stmatrix, movmatrix, mma.sync.
+// Matrix instructions on fragments with documented layouts: ldmatrix, stmatrix, movmatrix, mma.sync (PTX ISA, "Warp
+// Level Matrix Instructions").
 #include "matrix.h"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ void rows(Warp& warp, const Inst& inst, int matrices, bool write, Tile tile) {
   Request request;
   request.bytes = 16;
   request.write = write;
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   in_spaces(warp, inst, request, [&](const Access& access) {
     each(access.mask, [&](int lane) {
       uint8_t* place = access.base + access.delta[lane];
@@ -80,9 +81,9 @@ void ldmatrix(Warp& warp, const Inst& inst) {
   rows(warp, inst, inst.count, false, tile);
   for (int matrix = 0; matrix < inst.count; ++matrix)
     lanes<uint32_t>(warp, int32_t(places_of(inst)[size_t(matrix)]), [&](int thread) {
-      int a = thread / 4, b = thread % 4 * 2;
-      return Trans ? uint32_t(tile[matrix][b][a]) | uint32_t(tile[matrix][b + 1][a]) << 16
-                   : uint32_t(tile[matrix][a][b]) | uint32_t(tile[matrix][a][b + 1]) << 16;
+      int row = thread / 4, column = thread % 4 * 2;
+      return Trans ? uint32_t(tile[matrix][column][row]) | uint32_t(tile[matrix][column + 1][row]) << 16
+                   : uint32_t(tile[matrix][row][column]) | uint32_t(tile[matrix][row][column + 1]) << 16;
     });
 }
 
@@ -93,9 +94,9 @@ void stmatrix(Warp& warp, const Inst& inst) {
   for (int matrix = 0; matrix < inst.count; ++matrix) {
     const uint32_t* source = in<uint32_t>(warp, int32_t(places_of(inst)[size_t(matrix)]));
     for (int thread = 0; thread < 32; ++thread) {
-      int a = thread / 4, b = thread % 4 * 2;
-      (Trans ? tile[matrix][b][a] : tile[matrix][a][b]) = uint16_t(source[thread]);
-      (Trans ? tile[matrix][b + 1][a] : tile[matrix][a][b + 1]) = uint16_t(source[thread] >> 16);
+      int row = thread / 4, column = thread % 4 * 2;
+      (Trans ? tile[matrix][column][row] : tile[matrix][row][column]) = uint16_t(source[thread]);
+      (Trans ? tile[matrix][column + 1][row] : tile[matrix][row][column + 1]) = uint16_t(source[thread] >> 16);
     }
   }
   rows(warp, inst, inst.count, true, tile);
@@ -152,7 +153,7 @@ bool lower_movmatrix(Lowering& lowering) {
 
 // ---- mma.sync ----
 
-// Elements of A (16 rows) and B (8 columns) by lane, register and position in it.
+// These functions gather A (16 rows) and B (8 columns) by lane, register and position in the register.
 struct Shape {
   int k = 0, per = 2;
   size_t a_regs = 0, b_regs = 0;
@@ -189,7 +190,7 @@ float half_element(uint32_t bits, int exponent) { return to_float(Half{uint16_t(
 float brain_element(uint32_t bits, int exponent) { return to_float(Brain{uint16_t(bits >> (16 * exponent))}); }
 float tf32_element(uint32_t bits, int) {
   return bit_copy<float>(bits & ~uint32_t(0x1fff));
-}  // hardware drops the low 13 bits
+}  // hardware ignores the low 13 bits of tf32
 int32_t s8_element(uint32_t bits, int exponent) { return int8_t(bits >> (8 * exponent)); }
 int32_t u8_element(uint32_t bits, int exponent) { return uint8_t(bits >> (8 * exponent)); }
 
@@ -202,7 +203,8 @@ Shape shape_of(const Inst& inst) {
   return shape;
 }
 
-// The products of one instruction are summed in double precision and rounded once to the accumulator.
+// The products of one instruction are summed in double precision and rounded once. PTX leaves the order and the
+// intermediate precision of the sum unspecified.
 template <float (*Element)(uint32_t, int), bool HalfAcc>
 void mma_real(Warp& warp, const Inst& inst) {
   if (!whole_warp(warp, inst)) return;
@@ -260,30 +262,30 @@ void mma_integer(Warp& warp, const Inst& inst) {
     }
 }
 
-Handler mma_handler(const std::vector<std::string>& thread) {  // d, a, b, c
-  if (thread[1] == "f16" && thread[2] == "f16")
-    return thread[0] == "f32" && thread[3] == "f32"   ? mma_real<half_element, false>
-           : thread[0] == "f16" && thread[3] == "f16" ? mma_real<half_element, true>
-                                                      : nullptr;
-  if (thread[1] == "bf16" && thread[2] == "bf16")
-    return thread[0] == "f32" && thread[3] == "f32" ? mma_real<brain_element, false> : nullptr;
-  if (thread[1] == "tf32" && thread[2] == "tf32")
-    return thread[0] == "f32" && thread[3] == "f32" ? mma_real<tf32_element, false> : nullptr;
-  if (thread[0] != "s32" || thread[3] != "s32") return nullptr;
-  if (thread[1] == "s8")
-    return thread[2] == "s8"   ? mma_integer<s8_element, s8_element>
-           : thread[2] == "u8" ? mma_integer<s8_element, u8_element>
-                               : nullptr;
-  if (thread[1] == "u8")
-    return thread[2] == "s8"   ? mma_integer<u8_element, s8_element>
-           : thread[2] == "u8" ? mma_integer<u8_element, u8_element>
-                               : nullptr;
+Handler mma_handler(const std::vector<std::string>& types) {  // types of d, a, b, c
+  if (types[1] == "f16" && types[2] == "f16")
+    return types[0] == "f32" && types[3] == "f32"   ? mma_real<half_element, false>
+           : types[0] == "f16" && types[3] == "f16" ? mma_real<half_element, true>
+                                                    : nullptr;
+  if (types[1] == "bf16" && types[2] == "bf16")
+    return types[0] == "f32" && types[3] == "f32" ? mma_real<brain_element, false> : nullptr;
+  if (types[1] == "tf32" && types[2] == "tf32")
+    return types[0] == "f32" && types[3] == "f32" ? mma_real<tf32_element, false> : nullptr;
+  if (types[0] != "s32" || types[3] != "s32") return nullptr;
+  if (types[1] == "s8")
+    return types[2] == "s8"   ? mma_integer<s8_element, s8_element>
+           : types[2] == "u8" ? mma_integer<s8_element, u8_element>
+                              : nullptr;
+  if (types[1] == "u8")
+    return types[2] == "s8"   ? mma_integer<u8_element, s8_element>
+           : types[2] == "u8" ? mma_integer<u8_element, u8_element>
+                              : nullptr;
   return nullptr;
 }
 
 bool lower_mma(Lowering& lowering) {
-  auto thread = lowering.types();
-  if (thread.size() != 4 || lowering.operands() != 4 || !lowering.has("row") || !lowering.has("col") ||
+  auto types = lowering.types();
+  if (types.size() != 4 || lowering.operands() != 4 || !lowering.has("row") || !lowering.has("col") ||
       lowering.has("sp") || lowering.has_prefix("sp::"))
     return false;
   int k = lowering.has("m16n8k16")   ? 16
@@ -291,12 +293,12 @@ bool lower_mma(Lowering& lowering) {
           : lowering.has("m16n8k4")  ? 4
           : lowering.has("m16n8k32") ? 32
                                      : 0;
-  int per = thread[1] == "tf32" ? 1 : thread[1] == "s8" || thread[1] == "u8" ? 4 : 2;
-  Handler fn = mma_handler(thread);
+  int per = types[1] == "tf32" ? 1 : types[1] == "s8" || types[1] == "u8" ? 4 : 2;
+  Handler fn = mma_handler(types);
   bool known =
       (per == 1 && (k == 4 || k == 8)) || (per == 2 && (k == 8 || k == 16)) || (per == 4 && (k == 16 || k == 32));
   if (!fn || !known) return false;
-  size_t b_regs = size_t(k / (4 * per)), acc = thread[0] == "f16" ? 2 : 4;
+  size_t b_regs = size_t(k / (4 * per)), acc = types[0] == "f16" ? 2 : 4;
   std::vector<uint32_t> places;
   if (!fragment_targets(lowering, lowering.operand(0), 4, acc, &places) ||
       !fragment_sources(lowering, lowering.operand(1), 4, 2 * b_regs, &places) ||

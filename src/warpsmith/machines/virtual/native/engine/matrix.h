@@ -1,5 +1,5 @@
-// What the matrix instructions share: operands kept in a table, since there are more of them than an instruction has
-// fields.
+// Declarations that the matrix instructions share. Operands are kept in a table, because they outnumber the fields of
+// Inst.
 #pragma once
 
 #include "lower.h"
@@ -7,7 +7,7 @@
 
 namespace vgpu {
 
-bool whole_warp(Warp& warp, const Inst& inst);  // false, and told, when lanes are missing
+bool whole_warp(Warp& warp, const Inst& inst);  // returns false with a finding if lanes are missing
 const std::vector<uint32_t>& places_of(const Inst& inst);
 Inst& emit_matrix(Lowering& lowering, Handler fn, std::vector<uint32_t> places);
 bool fragment_sources(Lowering& lowering, const ptx::Operand& operand, int width, size_t count,

@@ -1,3 +1,4 @@
+// Allocation of device memory with gaps, its shadow cells, and the maps of touched sectors.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -10,8 +11,8 @@
 namespace vgpu {
 
 namespace {
-constexpr size_t kShareAlignment = size_t(2) << 20;  // of what a driver maps
-constexpr size_t kGap = 1 << 16;  // bytes between allocations: an overrun by less than this meets no neighbour
+constexpr size_t kShareAlignment = size_t(2) << 20;  // alignment of driver mappings
+constexpr size_t kGap = 1 << 16;  // bytes between allocations: an overrun by less than this reaches no other allocation
 }  // namespace
 
 void Cells::make(size_t covered, int granule_shift) {
@@ -61,7 +62,7 @@ Memory::Memory(size_t limit, bool shadowed) : limit_(limit), shadowed_(shadowed)
 
 Memory::~Memory() { munmap(arena_, arena_bytes_); }
 
-// The range is spent: freed neighbours become one, and the smallest that is long enough is taken.
+// The address range is used up: merges freed neighbours, and returns the smallest range that is large enough.
 size_t Memory::reuse(size_t reserved) {
   ++generation_;
   for (auto at = by_start_.begin(); at != by_start_.end();) {
@@ -124,7 +125,7 @@ Allocation* Memory::allocate(size_t bytes, const std::string& label, size_t alig
   try {
     if (shadowed_) allocation->cells.make(bytes, 2);
   } catch (const std::bad_alloc&) {
-    allocation->live = false;  // an allocation without its shadow is none
+    allocation->live = false;  // an allocation without shadow cells is not usable
     allocation->cells.drop();
     return nullptr;
   }

@@ -1,5 +1,4 @@
-// Device memory: allocations in one private range with gaps between them, and the shadow that the checkers read.
-// Knows no instruction and no thread.
+// Device memory: allocations in one private range with gaps between them, and the shadow cells that the checkers read.
 #pragma once
 
 #include <map>
@@ -18,8 +17,9 @@ constexpr Address kGlobalWindow = 0x700000000000;
 constexpr Address kFunctionWindow = 0x7d0000000000;
 constexpr Address kWindowBytes = uint64_t(1) << 32;
 
-// Two shadow cells a granule: who wrote it last and who read it last. A cell is stamp << 6 | flag << 5 | lane;
-// 0 in a write cell is "nobody wrote this". The flag says "atomic" in a write cell, "several readers" in a read cell.
+// Shadow memory: two cells for each granule, for the last write and the last read. A cell is stamp << 6 | flag << 5 |
+// lane. 0 in a write cell stands for "never written". The flag marks an atomic access in a write cell and several
+// readers in a read cell.
 struct Cells {
   uint32_t* wrote = nullptr;
   uint32_t* read = nullptr;
@@ -31,7 +31,7 @@ struct Cells {
   Cells& operator=(const Cells&) = delete;
   ~Cells() { drop(); }
   void make(size_t covered, int granule_shift);
-  void refine(int granule_shift);  // to a finer granule, keeping what is known
+  void refine(int granule_shift);  // splits the granules and keeps the content
   void clear();
   void drop();
   size_t count() const { return (bytes + (size_t(1) << shift) - 1) >> shift; }
@@ -57,24 +57,25 @@ class Memory {
   Memory(size_t limit, bool shadowed);
   ~Memory();
   Allocation* allocate(size_t bytes, const std::string& label, size_t alignment = 512);
-  // The same memory as a descriptor's, which others see and write as they like; nullptr where it cannot be mapped.
+  // Allocates and maps a file descriptor, whose memory other processes write without notice. Returns nullptr on
+  // failure.
   Allocation* share(int descriptor, size_t bytes, const std::string& label);
   bool release(Address start);
-  Allocation* find(Address at) const;                  // live or freed, the one whose range holds `at`
-  Allocation* nearest(Address at) const;               // the live or freed one at or below `at`
-  Allocation* holder(Address at, size_t bytes) const;  // live and wholly inside
+  Allocation* find(Address at) const;                  // live or freed, with `at` in its range
+  Allocation* nearest(Address at) const;               // live or freed, at or below `at`
+  Allocation* holder(Address at, size_t bytes) const;  // live, with the whole range inside
   uint8_t* host(Address at) const { return arena_ + (at - kGlobalWindow); }
   uint8_t* arena() const { return arena_; }
   uint64_t generation() const { return generation_; }
   bool shadowed() const { return shadowed_; }
-  void forget_sectors();               // at the start of a launch
-  void touch(Allocation* allocation);  // makes its sector maps
+  void forget_sectors();               // called at the start of a launch
+  void touch(Allocation* allocation);  // allocates its maps of sectors
   uint64_t sectors(bool written) const;
   std::vector<Allocation*> all() const;
 
  private:
   Allocation* place(size_t bytes, size_t alignment);
-  size_t reuse(size_t reserved);  // the offset of freed room, 0 when there is none
+  size_t reuse(size_t reserved);  // returns the offset of freed memory, 0 if there is none
   void add_freed(size_t offset, size_t reserved);
   void forget(Allocation* allocation);
   uint8_t* arena_ = nullptr;

@@ -1,4 +1,4 @@
-// mov and address conversions.
+// mov, cvta, isspacep, mapa and instructions that do nothing here.
 #include "access.h"
 #include "alu.h"
 #include "cluster.h"
@@ -19,7 +19,7 @@ struct Same {
 
 void mov_pred(Warp& warp, const Inst& inst) { pred_out(warp, inst.d, pred_in(warp, inst.a, inst.flags)); }
 
-// {a, b} to one register, and back.
+// {a, b} to one register, and the reverse.
 template <class Whole, class Part>
 void join(Warp& warp, const Inst& inst) {
   constexpr int count = sizeof(Whole) / sizeof(Part);
@@ -178,7 +178,7 @@ bool lower_mapa(Lowering& lowering) {
   return true;
 }
 
-// The rank of the block that an address of shared memory lies in.
+// Returns the rank of the block that owns an address of shared memory.
 void rank_of(Warp& warp, const Inst& inst) {
   const uint64_t* a = in<uint64_t>(warp, inst.a);
   uint32_t own = rank_in_cluster(warp);

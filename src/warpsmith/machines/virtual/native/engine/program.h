@@ -1,4 +1,4 @@
-// A decoded entry: instructions with their operands resolved to places in a warp's register file, in basic blocks.
+// A decoded entry: basic blocks of instructions whose operands are places in a warp's register file.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,12 @@ struct Inst;
 struct Memo;
 using Handler = void (*)(Warp&, const Inst&);
 
-// Offsets below zero point into the program's constants, others into the warp's registers. Predicates are numbered.
+// An instruction. The fields d, a, b and c are the destination and the sources of the PTX ISA, as places. A place below
+// zero is an offset into the program's constants, another one an offset into the warp's registers; a predicate is its
+// number.
 struct Inst {
   Handler fn = nullptr;
-  Handler inner = nullptr;  // what a guard wraps
+  Handler inner = nullptr;  // the handler that a guard wraps
   int32_t d = 0, a = 0, b = 0, c = 0;
   int32_t extra[8] = {};  // elements of a vector operand, or further operands
   int64_t imm = 0;
@@ -56,9 +58,9 @@ enum class Class : uint8_t {
   Fp64,
   Fp16,
   Sfu,
-  Tensor,   // in products of 16x8x16 halves, as mma.sync does them
-  Wgmma,    // likewise
-  Convert,  // only what needs the unit of the special functions
+  Tensor,   // in products of 16x8x16 halves, the unit of mma.sync
+  Wgmma,    // in the same unit
+  Convert,  // only conversions that use the special function unit
   Move,
   Control,
   Sync,
@@ -74,14 +76,14 @@ const char* class_name(Class kind);
 
 struct BasicBlock {
   uint32_t first = 0, count = 0;  // straight instructions
-  uint32_t weight = 0;            // instructions as PTX counts them
+  uint32_t weight = 0;            // number of PTX instructions
   Control control = Control::Fall;
   uint32_t target = 0;
   Inst last;
   uint16_t classes[size_t(Class::Count)] = {};
 };
 
-struct Place {  // where an instruction came from
+struct Place {  // source location of an instruction
   int location = -1;
   int text_line = 0;
   std::string opcode;
@@ -111,8 +113,8 @@ struct Program {
   size_t register_bytes = 0, predicate_count = 2;
   size_t local_bytes = 0;
   size_t static_shared = 0;
-  size_t parameter_bytes = 0;  // a launch passes no fewer
-  int shared_shift = 2;        // granule of the shared shadow: the narrowest access
+  size_t parameter_bytes = 0;  // a launch passes at least as many
+  int shared_shift = 2;        // log2 of the granule of the shared shadow: the narrowest access
 };
 
 }  // namespace vgpu

@@ -1,4 +1,4 @@
-// PTX as text says it: modules, functions, variables, statements. Knows nothing of how it is executed.
+// The syntax tree of PTX: modules, functions, variables, statements.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace vgpu::ptx {
 
-// A text that is not PTX we can read; `line` is the line of the text, counted from 1.
+// Thrown for text that cannot be parsed; `line` is the line of the text, counted from 1.
 struct ReadError : std::runtime_error {
   ReadError(int at, const std::string& what)
       : std::runtime_error("line " + std::to_string(at) + ": " + what), line(at) {}

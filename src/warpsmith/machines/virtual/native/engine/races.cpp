@@ -1,3 +1,4 @@
+// Vector clocks of warps, and the list of releases by time.
 #include "races.h"
 
 #include <algorithm>
@@ -8,14 +9,15 @@
 namespace vgpu {
 
 namespace {
-constexpr size_t kRemembered = 256;  // operations asked about; older ones count as ordered
+constexpr size_t kRemembered = 256;  // operations that are compared with a new one; older ones count as ordered
 
-bool covered(const ReleaseList& list, uint32_t warp, uint32_t clock, uint64_t knowledge) {
+bool is_covered(const ReleaseList& list, uint32_t warp, uint32_t clock, uint64_t knowledge) {
   if (list.forgot) return true;
   const auto& all = list.entries;
   auto known =
       std::partition_point(all.begin(), all.end(), [&](const Release& release) { return release.time <= knowledge; });
-  // Later releases by other warps may know less of this warp: look back from the newest that is known.
+  // A later release of another warp may know less of this warp, so earlier releases are searched as well. After 64 the
+  // pair counts as ordered.
   for (auto release = known; release != all.begin();) {
     --release;
     if (release->seen[warp] >= clock) return true;
@@ -49,7 +51,7 @@ void Races::end() {
 }
 
 uint32_t Races::segment(uint32_t block, uint32_t warp, uint32_t clock) {
-  if (segments_.size() > kMaxSegment) return 1;  // out of numbers: accesses from here on accuse nobody
+  if (segments_.size() > kMaxSegment) return 1;  // no numbers are left: segment 1 is never reported
   segments_.push_back({block, clock, static_cast<uint16_t>(warp), false});
   segments_.push_back({block, clock, static_cast<uint16_t>(warp), true});
   return static_cast<uint32_t>(segments_.size()) - 2;
@@ -87,17 +89,18 @@ void Races::acquire(Warp& warp, Address location) {
   auto found = locations_.find(location);
   if (found == locations_.end() || found->second <= warp.knowledge) return;
   warp.knowledge = found->second;
-  warp.judged_stamp = 0;
-  // What follows is a new stretch: reads made before the acquire stay unordered.
+  warp.cached_stamp = 0;
+  // A new segment: reads before the acquire stay unordered.
   ++warp.clock;
   warp.segment = 0;
 }
 
 bool Races::released_to(const Warp& reader, uint32_t block, uint32_t warp, uint32_t clock) const {
   if (reader.knowledge == 0) return false;
-  if (block == reader.block->linear && covered(reader.block->cta_releases, warp, clock, reader.knowledge)) return true;
+  if (block == reader.block->linear && is_covered(reader.block->cta_releases, warp, clock, reader.knowledge))
+    return true;
   auto found = by_block_.find(block);
-  return found != by_block_.end() && covered(found->second, warp, clock, reader.knowledge);
+  return found != by_block_.end() && is_covered(found->second, warp, clock, reader.knowledge);
 }
 
 namespace {
@@ -106,11 +109,11 @@ void set_safe(Warp& warp) {
   uint32_t base = warp.block->clock_base;
   warp.shared_safe = floor + 1 > base ? (floor + 1 - base) << 11 : 0;
   warp.segment = 0;
-  warp.judged_stamp = 0;
+  warp.cached_stamp = 0;
 }
 }  // namespace
 
-void begin_stretch(Warp& warp) {
+void begin_segment(Warp& warp) {
   ++warp.clock;
   set_safe(warp);
 }
@@ -119,7 +122,7 @@ void synchronize_warp(Warp& warp) {
   warp.seen[warp.index] = warp.clock;
   ++warp.clock;
   warp.segment = 0;
-  warp.judged_stamp = 0;
+  warp.cached_stamp = 0;
 }
 
 void synchronize_warps(Block& block, const std::vector<Passed>& warps) {
@@ -145,10 +148,11 @@ void synchronize_warps(Block& block, const std::vector<Passed>& warps) {
     Warp& warp = block.warps[size_t(passed.warp)];
     std::copy(joined, joined + 32, warp.seen);
     warp.clock = next + 1;
-    // Clocks jump to a common value, so that one bound tells what is ordered before.
+    // All warps continue with the same clock, so that a single bound says which shared cells are ordered before.
     for (const Passed& other : warps)
       if (other.waits) warp.seen[other.warp] = next;
-    // Everybody fences, all meet, one releases: what each had fenced is released for all.
+    // The pattern "all threads fence, the block synchronizes, one thread releases" releases the fenced accesses of all
+    // threads.
     std::copy(gpu, gpu + 32, warp.fence_gpu);
     std::copy(cta, cta + 32, warp.fence_cta);
     warp.fenced_gpu = fenced_gpu;

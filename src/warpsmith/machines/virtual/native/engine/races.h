@@ -1,8 +1,12 @@
-// Who may be ordered before whom. Accesses carry a stamp: for global memory the number of a segment, a stretch of one
-// warp between two of its synchronisations; for shared memory the warp and its clock. Lockstep is no order.
+// The race checker. Two accesses race if at least one writes, nothing orders them, and both are not atomic or strong
+// (PTX ISA, "Memory Consistency Model": conflict and data race). The lanes of a warp are not ordered by lockstep
+// execution.
 //
-// Releases are totally ordered by a time; a warp that reads a released location knows every release up to that time.
-// This forgets some races between blocks that synchronise otherwise, and never accuses an ordered pair.
+// Each access carries a stamp. In global memory it is the number of a segment: the accesses of one warp between two of
+// its synchronizations. In shared memory it is the warp and its clock.
+//
+// Releases have a total order by time. A warp that reads a released location knows every release up to that time. This
+// misses some races between blocks that synchronize in another way, and never reports an ordered pair.
 #pragma once
 
 #include <functional>
@@ -14,13 +18,14 @@
 
 namespace vgpu {
 
-// Segments come in pairs: the second of a pair marks what other threads of the block read as well, unordered.
+// Segments come in pairs. The second of a pair marks reads that another thread of the block also made without an order
+// between the two.
 struct Segment {
   uint32_t block = 0, clock = 0;
   uint16_t warp = 0;
   bool many = false;
 };
-constexpr uint32_t kMany = 1u << 6;  // from a cell of the first to one of the second
+constexpr uint32_t kMany = 1u << 6;  // distance of the cells of a pair
 
 struct OperationSpan {
   uint32_t first = 0, end = 0;  // segments
@@ -33,13 +38,13 @@ constexpr uint32_t kMaxSegment = (1u << 25) - 2;
 
 class Races {
  public:
-  std::function<bool(Operation, Operation)> ordered;  // empty: every earlier operation is
+  std::function<bool(Operation, Operation)> ordered;  // if empty, every earlier operation is ordered before
 
-  void begin(Operation operation, const std::string& what);  // a new operation; sets `safe`
+  void begin(Operation operation, const std::string& what);  // starts a new operation and sets `safe`
   void end();
   uint32_t segment(uint32_t block, uint32_t warp, uint32_t clock);
-  bool spent() const { return segments_.size() > kMaxSegment / 2; }
-  void restart(Memory& memory);  // forget the past: everything written counts as ordered
+  bool is_exhausted() const { return segments_.size() > kMaxSegment / 2; }
+  void restart(Memory& memory);  // forgets all accesses: written memory then counts as ordered
 
   uint32_t safe = 64;  // global cells below this are ordered before the current operation
   uint32_t first = 1;  // first segment of the current operation
@@ -62,15 +67,15 @@ class Races {
   uint64_t time_ = 0;
 };
 
-void begin_stretch(Warp& warp);     // what follows is told apart from what was released or learned
-void synchronize_warp(Warp& warp);  // __syncwarp and kin: the warp's clock ticks
+void begin_segment(Warp& warp);     // starts a new segment after a release or an acquire
+void synchronize_warp(Warp& warp);  // __syncwarp and shuffles: the clock of the warp advances
 struct Passed {
   int warp;
   uint32_t clock;  // at its arrival
-  bool waits;      // false: it arrived and went on
+  bool waits;      // false: it arrived without waiting
 };
 void synchronize_warps(Block& block, const std::vector<Passed>& warps);  // a barrier that these warps passed
 void start_clocks(Block& block);
-void rebase_clocks(Block& block, uint32_t clock);  // shared cells have no room for later clocks: forget the older ones
+void rebase_clocks(Block& block, uint32_t clock);  // drops old clocks when shared cells have no bits left for new ones
 
 }  // namespace vgpu

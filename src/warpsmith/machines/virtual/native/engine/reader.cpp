@@ -1,3 +1,4 @@
+// Parser of module-level directives: variables, initializers, functions and their attributes.
 #include "reader.h"
 
 #include <algorithm>

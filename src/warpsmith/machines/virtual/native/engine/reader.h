@@ -1,4 +1,4 @@
-// The grammar of PTX: tokens to a module. Knows no instruction's meaning.
+// Parser of PTX: tokens to a module.
 #pragma once
 
 #include "lexer.h"
@@ -16,7 +16,7 @@ class Reader {
     int first = 0;
     uint64_t count = 0;
   };
-  static constexpr size_t kMostElements = size_t(1) << 32;  // of an array: no sum of sizes comes near wrapping around
+  static constexpr size_t kMostElements = size_t(1) << 32;  // of an array: sums of sizes then cannot overflow
   struct Scope {
     int id = 0;
     std::unordered_map<std::string, int> registers;
@@ -61,7 +61,7 @@ class Reader {
   int nested_ = 0;
 };
 
-// One level of brackets; hostile text must not spend the stack.
+// Counts nested brackets and refuses deep ones: the parser is recursive and the text may be hostile.
 class Nesting {
  public:
   Nesting(int* depth, Lexer& lex) : depth_(depth) {

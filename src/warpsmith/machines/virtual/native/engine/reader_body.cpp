@@ -1,4 +1,4 @@
-// Function bodies: scopes, registers, labels, instructions and their operands.
+// Parser of function bodies: scopes, registers, labels, instructions and their operands.
 #include <cctype>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Floating point as PTX defines it: canonical NaN, flushing, saturation, directed rounding, 16-bit formats without
-// double rounding.
+// Floating point as PTX defines it: canonical NaN, flushing of denormals (.ftz), saturation (.sat), directed rounding,
+// and 16-bit formats without double rounding.
 #pragma once
 
 #include <cfenv>
@@ -20,18 +20,19 @@ inline To bit_copy(From value) {
 
 constexpr uint32_t kNan32 = 0x7fffffff;
 
-// Single precision gives one NaN; double precision keeps what it is given.
+// An f32 instruction returns the canonical NaN 0x7fffffff; an f64 instruction keeps the payload (PTX ISA, "Floating
+// Point Instructions").
 inline float canonical(float value) { return bit_copy<float>(value != value ? kNan32 : bit_copy<uint32_t>(value)); }
 inline double canonical(double value) { return value; }
 
 inline float flush(float value) {
-  uint32_t b = bit_copy<uint32_t>(value);
-  return bit_copy<float>((b & 0x7f800000) ? b : b & 0x80000000);
+  uint32_t bits = bit_copy<uint32_t>(value);
+  return bit_copy<float>((bits & 0x7f800000) ? bits : bits & 0x80000000);
 }
 
 inline double flush(double value) {
-  uint64_t b = bit_copy<uint64_t>(value);
-  return bit_copy<double>((b & 0x7ff0000000000000) ? b : b & 0x8000000000000000);
+  uint64_t bits = bit_copy<uint64_t>(value);
+  return bit_copy<double>((bits & 0x7ff0000000000000) ? bits : bits & 0x8000000000000000);
 }
 
 template <class T>
@@ -49,7 +50,7 @@ struct Brain {
 
 inline float to_float(Half half) {
   uint32_t sign = uint32_t(half.bits & 0x8000) << 16, rest = half.bits & 0x7fff;
-  float scaled = bit_copy<float>(rest << 13) * 0x1p112f;  // exact: moves the exponent, denormals too
+  float scaled = bit_copy<float>(rest << 13) * 0x1p112f;  // exact: the product moves the exponent, for denormals too
   uint32_t bits = rest >= 0x7c00 ? 0x7f800000 | rest << 13 : bit_copy<uint32_t>(scaled);
   return bit_copy<float>(bits | sign);
 }
@@ -60,12 +61,12 @@ inline Brain flushed(Brain brain) { return {uint16_t(brain.bits & 0x7f80 ? brain
 
 enum class Round { Nearest, Zero, Down, Up, Away };  // Away: ties away from zero
 
-// The exponent and fraction of a 16-bit format; the value is rounded once, straight from the float.
+// Rounds a float to a 16-bit or 8-bit format, once: going through an intermediate format would round twice.
 template <int Exponent, int Fraction, bool Saturate = false>
 inline uint16_t narrow(float value, Round mode) {
   constexpr int bias = (1 << (Exponent - 1)) - 1;
   constexpr uint32_t infinity = uint32_t((1 << Exponent) - 1) << Fraction;
-  uint32_t b = bit_copy<uint32_t>(value), sign = b >> 31, mag = b & 0x7fffffff;
+  uint32_t bits = bit_copy<uint32_t>(value), sign = bits >> 31, mag = bits & 0x7fffffff;
   uint16_t sign_bits = uint16_t(sign << (Exponent + Fraction));
   if (mag > 0x7f800000) return 0x7fff;
   if (mag == 0x7f800000) return uint16_t(Saturate ? sign_bits | (infinity - 1) : sign_bits | infinity);
@@ -95,24 +96,24 @@ inline uint16_t narrow(float value, Round mode) {
 inline Half to_half(float value, Round mode = Round::Nearest) { return {narrow<5, 10>(value, mode)}; }
 inline Brain to_brain(float value, Round mode = Round::Nearest) { return {narrow<8, 7>(value, mode)}; }
 
-inline Brain nearest_brain(float value) {  // the fast form of to_brain
-  uint32_t b = bit_copy<uint32_t>(value);
-  uint32_t result = (b + 0x7fff + (b >> 16 & 1)) >> 16;
-  return {uint16_t((b & 0x7fffffff) > 0x7f800000 ? 0x7fff : result)};
+inline Brain nearest_brain(float value) {  // to_brain for the default rounding, vectorizable
+  uint32_t bits = bit_copy<uint32_t>(value);
+  uint32_t result = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return {uint16_t((bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : result)};
 }
 
-// A double to a float, inexact results made odd: rounding the float to 16 bits then gives what rounding the double
-// would.
+// Rounds a double to a float with round-to-odd: an inexact result gets an odd last bit. Rounding this float to 16 bits
+// then gives the same result as rounding the double, because the odd bit marks inexact values.
 inline float to_odd(double value) {
   float single = static_cast<float>(value);
   double back = single;
-  uint32_t b = bit_copy<uint32_t>(single);
+  uint32_t bits = bit_copy<uint32_t>(single);
   bool inexact = back != value && value == value, above = std::fabs(back) > std::fabs(value);
-  uint32_t odd = (b - uint32_t(above)) | 1;
-  return bit_copy<float>(inexact ? odd : b);
+  uint32_t odd = (bits - uint32_t(above)) | 1;
+  return bit_copy<float>(inexact ? odd : bits);
 }
 
-// The sum of two doubles, inexact results made odd.
+// Adds two doubles with round-to-odd.
 inline double add_odd(double a, double b) {
   double sum = a + b;
   double bb = sum - a, err = (a - (sum - bb)) + (b - bb);
@@ -123,7 +124,8 @@ inline double add_odd(double a, double b) {
   return bit_copy<double>(fix ? odd : bits);
 }
 
-// a * b + c of 16-bit operands: the product is exact in a double, the sum is rounded to odd, then once to the format.
+// a * b + c of 16-bit operands: the product is exact in a double, the sum is rounded to odd and then once to the
+// format.
 inline float fma_16(float a, float b, float c) { return to_odd(add_odd(double(a) * double(b), double(c))); }
 
 class RoundingMode {

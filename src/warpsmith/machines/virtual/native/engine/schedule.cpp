@@ -1,4 +1,4 @@
-// The interpreter's loop over basic blocks of one warp.
+// The interpreter's loop over basic blocks of one warp, and its control flow.
 #include "access.h"
 #include "cluster.h"
 #include "control.h"
@@ -7,7 +7,7 @@ namespace vgpu {
 
 namespace {
 
-constexpr int64_t kSlice = 4096;  // warp instructions before a diverged group lets another one run
+constexpr int64_t kSlice = 4096;  // warp instructions before another group of a diverged warp runs
 
 void advance(Warp& warp, uint32_t to) { warp.at = to; }
 
@@ -19,10 +19,10 @@ void branch(Warp& warp, const BasicBlock& basic) {
   if (taken == 0) return advance(warp, warp.at + 1);
   ++counters.divergent_branches;
   uint32_t rest = warp.mask & ~taken, next = warp.at + 1;
-  split(warp, basic.target, taken);
-  split(warp, next, rest);
+  split_group(warp, basic.target, taken);
+  split_group(warp, next, rest);
   warp.mask = 0;
-  choose(warp);
+  choose_group(warp);
 }
 
 template <class F>
@@ -32,8 +32,8 @@ void scatter(Warp& warp, uint32_t mask, F target_of) {
   if (same == mask) return advance(warp, first);
   ++warp.grid->counters.divergent_branches;
   warp.mask = 0;
-  each(mask, [&](int lane) { split(warp, target_of(lane), 1u << lane); });
-  choose(warp);
+  each(mask, [&](int lane) { split_group(warp, target_of(lane), 1u << lane); });
+  choose_group(warp);
 }
 
 void index_branch(Warp& warp, const BasicBlock& basic) {
@@ -58,8 +58,8 @@ bool push_return(Warp& warp, uint32_t callee_block) {
   warp.stack.resize(limit * 32);
   bool ok = true;
   each(warp.mask, [&](int lane) {
-    for (int d = 0; d < warp.depth[lane]; ++d)
-      ok &= program.block_function[warp.stack[size_t(d) * 32 + size_t(lane)]] != callee;
+    for (int depth = 0; depth < warp.depth[lane]; ++depth)
+      ok &= program.block_function[warp.stack[size_t(depth) * 32 + size_t(lane)]] != callee;
     ok &= program.block_function[warp.at] != callee;
     if (ok) warp.stack[size_t(warp.depth[lane]++) * 32 + size_t(lane)] = warp.at + 1;
   });
@@ -121,14 +121,14 @@ uint32_t members(Warp& warp, const Inst& inst) {
   return all & warp.live;
 }
 
-// True when the instruction ran. Lanes that the mask names and that are elsewhere are waited for.
-bool warp_sync(Warp& warp, const BasicBlock& basic, bool alone) {
+// Returns true if the instruction ran. Otherwise the group waits for lanes that the member mask names.
+bool warp_sync(Warp& warp, const BasicBlock& basic, bool without_missing) {
   uint32_t missing = members(warp, basic.last) & ~warp.mask;
-  if (missing && !alone) {
-    park(warp, GroupState::AtWarpSync, warp.at);
+  if (missing && !without_missing) {
+    park_group(warp, GroupState::AtWarpSync, warp.at);
     return false;
   }
-  if (missing && alone && warp.grid->check) {
+  if (missing && without_missing && warp.grid->check) {
     report(warp, basic.last, __builtin_ctz(warp.mask), {"shuffle", 0, 0, "", false}, [&] {
       return "the mask of " + warp.grid->program->places[basic.last.where].opcode + " names lanes " + hex(missing) +
              " that never reach it";
@@ -152,7 +152,7 @@ Ran run(Warp& warp, int64_t quantum) {
   Program& program = *grid.program;
   warp.quantum = quantum;
   warp.spins = 0;
-  if (!warp.mask && !choose(warp)) return warp.live ? Ran::Blocked : Ran::Finished;
+  if (!warp.mask && !choose_group(warp)) return warp.live ? Ran::Blocked : Ran::Finished;
   int64_t slice_end = warp.quantum - kSlice;
   while (true) {
     const BasicBlock& basic = program.blocks[warp.at];
@@ -170,13 +170,13 @@ Ran run(Warp& warp, int64_t quantum) {
       case Control::CallIndirect: call_indirect(warp, basic); break;
       case Control::Return: return_from(warp); break;
       case Control::Exit: exit_threads(warp, warp.mask); break;
-      case Control::Barrier: arrive(warp, basic.last); break;
+      case Control::Barrier: arrive_barrier(warp, basic.last); break;
       case Control::ClusterWait:
         ran = wait_cluster(warp, basic.last);
         if (ran) advance(warp, warp.at + 1);
         break;
       case Control::WarpSync:
-        ran = warp_sync(warp, basic, warp.alone);
+        ran = warp_sync(warp, basic, warp.without_missing);
         if (ran) advance(warp, warp.at + 1);
         break;
       case Control::Builtin:
@@ -186,7 +186,7 @@ Ran run(Warp& warp, int64_t quantum) {
       case Control::Trap: trap(warp, basic); break;
       default: stop(warp, basic.last, Status::UnknownInstruction, "control"); break;
     }
-    warp.alone = false;
+    warp.without_missing = false;
     if (ran) {
       ++grid.runs[at];
       grid.threads[at] += active;
@@ -195,25 +195,25 @@ Ran run(Warp& warp, int64_t quantum) {
     }
     if (grid.stop) return Ran::Finished;
     if (!warp.mask) {
-      if (choose(warp)) continue;
+      if (choose_group(warp)) continue;
       if (!warp.live) return Ran::Finished;
       bool at_barrier = false;
       for (int i = 0; i < warp.group_count; ++i) at_barrier |= warp.groups[i].state == GroupState::AtBarrier;
-      if (at_barrier || !wake(warp)) return Ran::Blocked;
-      choose(warp);
+      if (at_barrier || !wake_group(warp)) return Ran::Blocked;
+      choose_group(warp);
       continue;
     }
     if (warp.at >= warp.others) {
-      park(warp, GroupState::Ready, warp.at);
-      choose(warp);
+      park_group(warp, GroupState::Ready, warp.at);
+      choose_group(warp);
     }
     if (warp.quantum <= 0) {
       if (warp.spins > 16) grid.stalled = true;
       return Ran::Quantum;
     }
     if (warp.group_count && warp.quantum < slice_end) {
-      park(warp, GroupState::Ready, warp.at);
-      choose(warp, true);
+      park_group(warp, GroupState::Ready, warp.at);
+      choose_group(warp, true);
       slice_end = warp.quantum - kSlice;
     }
   }

@@ -8,7 +8,7 @@ namespace vgpu {
 
 namespace {
 
-void make(Warp& warp, const PendingSend& pending) {
+void perform_send(Warp& warp, const PendingSend& pending) {
   for (const PendingSend::Part& part : pending.parts) {
     if (std::memcmp(part.from, part.was, part.bytes) != 0)
       report(warp, *pending.inst, pending.lane, {"race", part.address, part.bytes, "shared", false}, [] {
@@ -19,12 +19,12 @@ void make(Warp& warp, const PendingSend& pending) {
 }
 
 template <class F>
-void make_due(Warp& warp, uint32_t lanes, F due) {
+void perform_due(Warp& warp, uint32_t lanes, F due) {
   if (warp.sends.empty()) return;
   size_t kept = 0;
   for (size_t i = 0; i < warp.sends.size(); ++i) {
     PendingSend& pending = warp.sends[i];
-    if (lanes >> pending.lane & 1 && due(pending)) make(warp, pending);
+    if (lanes >> pending.lane & 1 && due(pending)) perform_send(warp, pending);
     else if (kept++ != i) warp.sends[kept - 1] = std::move(pending);
   }
   warp.sends.resize(kept);
@@ -35,14 +35,14 @@ void commit_sends(Warp& warp, const Inst&) {
 }
 
 void wait_sends(Warp& warp, const Inst& inst) {
-  make_due(warp, warp.mask, [&](const PendingSend& pending) {
+  perform_due(warp, warp.mask, [&](const PendingSend& pending) {
     return pending.group + uint32_t(inst.imm) < warp.send_group[pending.lane];
   });
 }
 
 }  // namespace
 
-void send(Warp& warp, const Inst& inst, int lane, const PendingSend::Part& part) {
+void queue_send(Warp& warp, const Inst& inst, int lane, const PendingSend::Part& part) {
   const bool more = !warp.sends.empty() && warp.sends.back().inst == &inst && warp.sends.back().lane == lane &&
                     warp.sends.back().group == warp.send_group[lane];
   if (!more) warp.sends.push_back({&inst, uint8_t(lane), warp.send_group[lane], {}});
@@ -51,7 +51,7 @@ void send(Warp& warp, const Inst& inst, int lane, const PendingSend::Part& part)
 }
 
 void finish_sends(Warp& warp, uint32_t lanes) {
-  make_due(warp, lanes, [](const PendingSend&) { return true; });
+  perform_due(warp, lanes, [](const PendingSend&) { return true; });
 }
 
 bool lower_sends(Lowering& lowering) {

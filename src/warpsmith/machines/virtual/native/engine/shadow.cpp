@@ -1,3 +1,4 @@
+// Updates of shadow cells by a request, and the decision whether two accesses are ordered.
 #include "shadow.h"
 
 namespace vgpu {
@@ -24,7 +25,7 @@ View shared_view(Warp& warp, Block& owner, int64_t origin) {
     view.space = "shared";
     return view;
   }
-  // The pending mark takes the last clock; a warp that gets there starts the count again.
+  // kPendingClock is reserved, so the clocks are rebased before a warp reaches it.
   if (warp.clock - warp.block->clock_base >= kPendingClock - 1) rebase_clocks(*warp.block, warp.clock);
   View view;
   view.cells = &warp.block->cells;
@@ -60,16 +61,17 @@ bool global_before(Warp& warp, uint32_t cell, int lane) {
   Races& races = *warp.grid->races;
   if (stamp >> 5 == kPendingClock) return false;
   if (stamp < races.first) return races.unordered_span(stamp) == nullptr;
-  if (stamp != warp.judged_stamp) {
+  if (stamp != warp.cached_stamp) {
     const Segment& segment = races.at(stamp);
     bool same_block = segment.block == warp.block->linear;
-    warp.judged_stamp = stamp;
-    // Its own read excuses a thread, unless others read too and nothing has happened since that might order them.
-    warp.judged_mine = same_block && segment.warp == warp.index && !(segment.many && segment.clock == warp.clock);
-    warp.judged_ordered = (same_block && warp.seen[segment.warp] >= segment.clock) ||
+    warp.cached_stamp = stamp;
+    // A thread's own read is no conflict, unless another thread of the block read too and the clock has not advanced
+    // since.
+    warp.cached_own_read = same_block && segment.warp == warp.index && !(segment.many && segment.clock == warp.clock);
+    warp.cached_ordered = (same_block && warp.seen[segment.warp] >= segment.clock) ||
                           races.released_to(warp, segment.block, segment.warp, segment.clock);
   }
-  return warp.judged_ordered || (warp.judged_mine && int(cell & 31) == lane);
+  return warp.cached_ordered || (warp.cached_own_read && int(cell & 31) == lane);
 }
 
 bool other_block(Warp& warp, uint32_t cell) {
@@ -96,12 +98,12 @@ void race(Warp& warp, const Inst& inst, const View& view, const Touch& touch, ui
           const char* doing, const char* done) {
   Address at = view.first + Address(touch.delta);
   report(warp, inst, touch.lane, {"race", at, bytes, view.space, false}, [&] {
-    return std::string(doing) + " " + view.space + " memory at " + hex(at) + " that " + rival(warp, view.shared, cell) +
-           " " + done + " with nothing that orders the two";
+    return std::string(doing) + " " + view.space + " memory at " + hex(at) + " that " +
+           name_other_access(warp, view.shared, cell) + " " + done + " with nothing that orders the two";
   });
 }
 
-// Another thread of the block has read this too, with nothing between the two.
+// Whether another thread of the block has read the cell without an order between the two reads.
 bool read_by_many(Warp& warp, const View& view, uint32_t earlier, uint32_t me, int lane) {
   return (earlier & ~kCellFlag) != me &&
          ((earlier & ~kCellFlag) == (me + kMany) || !ordered_before(warp, view.shared, earlier, lane));
@@ -109,11 +111,11 @@ bool read_by_many(Warp& warp, const View& view, uint32_t earlier, uint32_t me, i
 
 void read_cell(Warp& warp, const Inst& inst, const View& view, const Touch& touch, uint32_t bytes, bool strong,
                bool repeated) {
-  uint32_t c = view.cells->wrote[touch.cell];
-  if (c - 1 >= view.safe - 1) {
-    if (c == 0) uninitialized(warp, inst, view, touch, bytes);
-    else if (!(strong && (c & kCellFlag)) && !ordered_before(warp, view.shared, c, touch.lane))
-      race(warp, inst, view, touch, bytes, c, "reads", "wrote");
+  uint32_t written = view.cells->wrote[touch.cell];
+  if (written - 1 >= view.safe - 1) {
+    if (written == 0) uninitialized(warp, inst, view, touch, bytes);
+    else if (!(strong && (written & kCellFlag)) && !ordered_before(warp, view.shared, written, touch.lane))
+      race(warp, inst, view, touch, bytes, written, "reads", "wrote");
   }
   if (strong) return;
   uint32_t me = view.own | uint32_t(touch.lane), earlier = view.cells->read[touch.cell];
@@ -130,7 +132,7 @@ void read_cell(Warp& warp, const Inst& inst, const View& view, const Touch& touc
   view.cells->read[touch.cell] = (me | flag) + many;
 }
 
-// The reader's cell makes this write a race.
+// Whether the earlier read makes this write a race.
 bool read_conflict(Warp& warp, const View& view, uint32_t reader, uint32_t me, int lane) {
   if (reader < view.safe) return false;
   bool mine = (reader & ~kCellFlag) == me;
@@ -142,14 +144,14 @@ bool read_conflict(Warp& warp, const View& view, uint32_t reader, uint32_t me, i
 void write_cell(Warp& warp, const Inst& inst, const View& view, const Touch& touch, uint32_t bytes, Strength strength,
                 Access* access) {
   bool strong = strength != Strength::Plain;
-  uint32_t me = view.own | uint32_t(touch.lane), c = view.cells->wrote[touch.cell],
+  uint32_t me = view.own | uint32_t(touch.lane), written = view.cells->wrote[touch.cell],
            reader = view.cells->read[touch.cell];
-  if (c == 0 && strength == Strength::Atomic) uninitialized(warp, inst, view, touch, bytes);
-  if (c >= view.safe && (c & ~kCellFlag) != me && !(strong && (c & kCellFlag)) &&
-      !ordered_before(warp, view.shared, c, touch.lane)) {
-    if (strong) race(warp, inst, view, touch, bytes, c, "updates", "wrote");
+  if (written == 0 && strength == Strength::Atomic) uninitialized(warp, inst, view, touch, bytes);
+  if (written >= view.safe && (written & ~kCellFlag) != me && !(strong && (written & kCellFlag)) &&
+      !ordered_before(warp, view.shared, written, touch.lane)) {
+    if (strong) race(warp, inst, view, touch, bytes, written, "updates", "wrote");
     else if (!access->suspects) {
-      access->prior = c;
+      access->prior = written;
       access->prior_read = false;
     }
     access->suspects |= 1u << touch.lane;
@@ -166,7 +168,7 @@ void write_cell(Warp& warp, const Inst& inst, const View& view, const Touch& tou
 
 size_t first_cell(const View& view) { return size_t(view.origin) >> view.cells->shift; }
 
-// Whether n cells carry one stamp, lane after lane; then one judgement is enough for all of them.
+// Whether all cells carry the same stamp with increasing lanes; then one comparison decides for all.
 bool lane_by_lane(const uint32_t* cells, uint32_t per) {
   uint32_t base = cells[0], differs = 0;
   for (uint32_t i = 0; i < 32; ++i)
@@ -249,7 +251,7 @@ bool ordered_before(Warp& warp, bool shared, uint32_t cell, int lane) {
   return shared ? shared_before(warp, cell, lane) : global_before(warp, cell, lane);
 }
 
-std::string rival(Warp& warp, bool shared, uint32_t cell) {
+std::string name_other_access(Warp& warp, bool shared, uint32_t cell) {
   uint32_t stamp = cell >> 6;
   const Grid& grid = *warp.grid;
   if (stamp >> 5 == kPendingClock)

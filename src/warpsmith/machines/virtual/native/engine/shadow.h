@@ -1,4 +1,4 @@
-// The shadow of one request: reads of unwritten memory and races, by the cells the request covers.
+// Checks of one request against the shadow cells: reads of unwritten memory, and races.
 #pragma once
 
 #include "access.h"
@@ -21,7 +21,7 @@ void shadow_read(Warp& warp, const Inst& inst, const View& view, const Memo& mem
 void shadow_write(Warp& warp, const Inst& inst, const View& view, const Memo& memo, uint32_t bytes, Strength strength,
                   Access* access);
 bool ordered_before(Warp& warp, bool shared, uint32_t cell, int lane);
-std::string rival(Warp& warp, bool shared, uint32_t cell);
-constexpr uint32_t kPendingClock = 0x1fffff;  // a cp.async that nobody has waited for
+std::string name_other_access(Warp& warp, bool shared, uint32_t cell);
+constexpr uint32_t kPendingClock = 0x1fffff;  // the clock that marks an unfinished cp.async
 
 }  // namespace vgpu

@@ -1,4 +1,4 @@
-// Special registers: who and where a thread is.
+// Special registers (PTX ISA, "Special Registers"): position of a thread, sizes, clocks.
 #include <unordered_map>
 
 #include "grid.h"

@@ -1,8 +1,8 @@
-// Copies of boxes of a tensor (TMA) between global and shared memory, described by a tensor map. Those to shared memory
-// arrive at once.
+// Copies of boxes of a tensor between global and shared memory (PTX ISA, cp.async.bulk.tensor, which TMA executes),
+// described by a tensor map. Copies to shared memory arrive at once.
 //
-// The box lies in shared memory row after row, the first axis contiguous, each 16-byte chunk exchanged by the map's
-// swizzle (descriptor.h). Elements outside the tensor are zeros when they are read, and not written.
+// A box lies in shared memory row after row, with the first axis contiguous. Its 16-byte chunks are exchanged by the
+// swizzle of the map (descriptor.h). Elements outside the tensor are read as zeros and not written.
 #include <algorithm>
 
 #include "../executor/tensor_map.h"
@@ -16,9 +16,10 @@ namespace vgpu {
 
 namespace {
 
-// Fields: a the map's address, b its offset; extra[0] shared address, extra[1..5] coordinates, extra[6] where the count
-// of bytes goes, extra[7] the mask of blocks that a copy goes to or kNoLane; count: axes; flags: to shared memory;
-// bytes: the width of the shared address; memo, table: memos of both sides.
+// Fields: a is the address of the map, b its offset; extra[0] is the shared address, extra[1..5] are the coordinates,
+// extra[6] is the place of the byte count, extra[7] the mask of target blocks or kNoLane; count is the number of axes;
+// flags is 1 for a copy to shared memory; bytes is the width of the shared address; memo and table are the memos of
+// both sides.
 struct Box {
   const TensorMap& map;
   int64_t corner[kMostAxes] = {};
@@ -28,12 +29,13 @@ struct Box {
     for (int i = 1; i < map.rank; ++i) count *= map.box[i];
     return count;
   }
-  // Bytes that lie wholly inside or wholly outside the tensor, and are aligned in both memories.
+  // Returns the largest power of two at most 16 that divides the positions of the box and of the tensor's end. Pieces
+  // of this size lie wholly inside or wholly outside the tensor.
   uint32_t unit() const {
     uint64_t bits = uint64_t(corner[0]) * map.element_bytes | (uint64_t(map.last[0]) + 1) * map.element_bytes | 16;
     return uint32_t(bits & (0 - bits));
   }
-  // Where the row begins in global memory; false when it lies outside.
+  // Computes the global address of a row. Returns false if the row is outside the tensor.
   bool row(uint32_t number, uint64_t* at) const {
     *at = map.address;
     for (int i = 1; i < map.rank; ++i) {
@@ -46,7 +48,7 @@ struct Box {
   }
 };
 
-// Reports a tensor map that the copy cannot use. Returns false, the result of its caller.
+// Reports a tensor map that the copy cannot use. Returns false, the result of the caller.
 bool refuse_map(Warp& warp, const Inst& inst, int lane, Address at, const std::string& why) {
   report(warp, inst, lane, {"out_of_bounds", at, sizeof(TensorMap), "global", true},
          [&] { return "takes a tensor map at " + hex(at) + ", " + why; });
@@ -71,7 +73,7 @@ bool read_map(Warp& warp, const Inst& inst, int lane, TensorMap* map) {
   return true;
 }
 
-// One lane's access of `bytes` bytes; nullptr when it may not be.
+// Accesses `bytes` bytes for one lane. Returns nullptr if the access is not allowed.
 uint8_t* touch(Warp& warp, const Inst& inst, ptx::Space space, Address at, uint32_t bytes, bool write) {
   Request request;
   request.bytes = bytes;
@@ -80,11 +82,11 @@ uint8_t* touch(Warp& warp, const Inst& inst, ptx::Space space, Address at, uint3
   Access access;
   access.mask = warp.mask;
   if (!resolve(warp, inst, space, request, &access)) return nullptr;
-  if (access.suspects) accuse(warp, inst, access, request, access.suspects);
+  if (access.suspects) report_write_race(warp, inst, access, request, access.suspects);
   return access.base + access.delta[__builtin_ctz(warp.mask)];
 }
 
-// Between global memory and the places in shared memory that are given: more than one for a copy to several blocks.
+// Copies between global memory and one or more places in shared memory; a multicast has several.
 void copy_box(Warp& warp, const Inst& inst, const Box& box, const std::vector<Address>& places) {
   Inst global = inst;
   global.memo = static_cast<Memo*>(const_cast<void*>(inst.table));
@@ -106,7 +108,7 @@ void copy_box(Warp& warp, const Inst& inst, const Box& box, const std::vector<Ad
         if (!near) return;
         if (!inside) std::memset(near, 0, unit);
         else if (inst.flags) std::memcpy(near, far, unit);
-        else send(warp, inst, __builtin_ctz(warp.mask), {far, near, here, uint8_t(unit)});
+        else queue_send(warp, inst, __builtin_ctz(warp.mask), {far, near, here, uint8_t(unit)});
       }
     }
   }
@@ -120,7 +122,7 @@ bool aligned(Warp& warp, const Inst& inst, int lane, Address shared) {
   return false;
 }
 
-// The copy engine moves 16 bytes at a time from where the box begins in its row; a GPU stops with an illegal
+// TMA moves 16 bytes at a time from the beginning of a box row. On a GPU a row that begins elsewhere is an illegal
 // instruction.
 bool begins_evenly(Warp& warp, const Inst& inst, int lane, const Box& box) {
   int64_t along = box.corner[0] * box.map.element_bytes;
@@ -131,7 +133,8 @@ bool begins_evenly(Warp& warp, const Inst& inst, int lane, const Box& box) {
   return false;
 }
 
-// A box that is read may begin before the tensor and has zeros there; one that is written may only end behind it.
+// A box that is read may begin before the tensor and has zeros there. A box that is written may only end after the
+// tensor.
 bool begins_inside(Warp& warp, const Inst& inst, int lane, const Box& box) {
   int axis = 0;
   while (axis < box.map.rank && box.corner[axis] >= 0) ++axis;
@@ -143,7 +146,7 @@ bool begins_inside(Warp& warp, const Inst& inst, int lane, const Box& box) {
   return false;
 }
 
-// The same place in each block that the mask names; the one place without a mask.
+// Returns the address in each block of the mask; without a mask the address itself.
 std::vector<Address> places_of(Warp& warp, const Inst& inst, int lane, Address shared) {
   if (inst.extra[7] == kNoLane) return {shared};
   std::vector<Address> found;

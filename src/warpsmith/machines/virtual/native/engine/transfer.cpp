@@ -1,4 +1,4 @@
-// ld and st.
+// ld and st, and the memory ordering of strong accesses and fences (PTX ISA, "Memory Consistency Model").
 #include "transfer.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ bool address_form(Lowering& lowering, const Operand& operand, AddressForm* form)
   auto found = lowering.symbols->find(operand.name);
   if (found == lowering.symbols->end()) return false;
   form->imm += int64_t(found->second.address);
-  if (form->space == Space::Param) form->space = found->second.space;  // a call's parameters lie in local memory
+  if (form->space == Space::Param) form->space = found->second.space;  // parameters of a call lie in local memory
   if (form->space == Space::Generic) form->space = found->second.space;
   return true;
 }
@@ -58,7 +58,7 @@ void note_narrow_shared(Lowering& lowering, Space space, uint32_t bytes) {
 }
 
 void after_strong_load(Warp& warp, Space space, const Request& request, uint32_t mask) {
-  // A strong load may be a spin: its turn is shorter, so that whoever it waits for can run.
+  // A strong load may be part of a spin loop. Its turn is shortened, so that the warp it waits for can run.
   warp.quantum -= 256;
   ++warp.spins;
   if (!warp.grid->check) return;
@@ -75,7 +75,7 @@ void before_strong_store(Warp& warp, const Inst& inst, Space space, const Reques
     std::copy(warp.seen, warp.seen + 32, seen);
   } else if (gpu) std::copy(warp.fence_gpu, warp.fence_gpu + 32, seen);
   else std::copy(warp.fence_cta, warp.fence_cta + 32, seen);
-  seen[warp.index] = warp.clock;  // the releasing access itself is released
+  seen[warp.index] = warp.clock;  // the release covers the releasing access itself
   each(mask, [&](int lane) {
     bool outside = space != Space::Shared || warp.grid->clustered;
     warp.grid->races->release(warp, location(warp, space, request.address[lane]), gpu && outside, seen);
@@ -88,13 +88,13 @@ void after_release(Warp& warp) {
   warp.released = false;
   ++warp.clock;
   warp.segment = 0;
-  warp.judged_stamp = 0;
+  warp.cached_stamp = 0;
 }
 
 namespace {
 
 template <class M, class R, int V>
-void take(Warp& warp, const Inst& inst, const Access& access) {
+void read_lanes(Warp& warp, const Inst& inst, const Access& access) {
   if (access.shape == Shape::Contiguous) {
     const M* from = reinterpret_cast<const M*>(access.base);
     for (int element = 0; element < V; ++element) {
@@ -135,19 +135,19 @@ void load(Warp& warp, const Inst& inst) {
   Request request;
   request.bytes = sizeof(M) * V;
   request.strength = strength_of(inst.flags);
-  addresses(warp, inst, &request);
-  uint32_t asked = warp.mask, got = 0;
+  compute_addresses(warp, inst, &request);
+  uint32_t asked = warp.mask, served = 0;
   in_spaces(warp, inst, request, [&](const Access& access) {
-    take<M, R, V>(warp, inst, access);
-    got |= access.mask;
+    read_lanes<M, R, V>(warp, inst, access);
+    served |= access.mask;
     if (inst.flags & kStrong) after_strong_load(warp, access.space, request, access.mask);
   });
-  if (got != asked)
+  if (served != asked)
     for (int element = 0; element < V; ++element)
-      each(asked & ~got, [&](int i) { out<R>(warp, inst.extra[element])[i] = 0; });
+      each(asked & ~served, [&](int i) { out<R>(warp, inst.extra[element])[i] = 0; });
 }
 
-// Of the lanes that race: those whose bytes differ from what is there.
+// Returns the racing lanes whose bytes differ from those in memory. Two stores of equal bytes are not reported.
 template <class M, class R, int V>
 uint32_t differing(const Warp& warp, const Inst& inst, const Access& access) {
   uint32_t differ = 0;
@@ -161,7 +161,8 @@ uint32_t differing(const Warp& warp, const Inst& inst, const Access& access) {
   return differ;
 }
 
-// Of the lanes that name one address: those that store something else than the first of them.
+// Returns the lanes that store other bytes than an earlier lane with the same address. PTX leaves unspecified which
+// store is performed last.
 template <class M, class R, int V>
 uint32_t disagreeing(const Warp& warp, const Inst& inst, const Access& access) {
   uint32_t differ = 0;
@@ -178,18 +179,19 @@ uint32_t disagreeing(const Warp& warp, const Inst& inst, const Access& access) {
 template <class M, class R, int V>
 void check_races(Warp& warp, const Inst& inst, Access& access, const Request& request) {
   if (access.suspects)
-    if (uint32_t differ = differing<M, R, V>(warp, inst, access)) accuse(warp, inst, access, request, differ);
+    if (uint32_t differ = differing<M, R, V>(warp, inst, access))
+      report_write_race(warp, inst, access, request, differ);
   bool shadowed = access.space == Space::Shared || access.space == Space::Global;
   if (!shadowed || request.strength != Strength::Plain || !inst.memo->duplicates || inst.memo->mask != access.mask)
     return;
   if (uint32_t differ = disagreeing<M, R, V>(warp, inst, access)) {
     access.prior = 0;
-    accuse(warp, inst, access, request, differ);
+    report_write_race(warp, inst, access, request, differ);
   }
 }
 
 template <class M, class R, int V>
-void put(Warp& warp, const Inst& inst, const Access& access) {
+void write_lanes(Warp& warp, const Inst& inst, const Access& access) {
   if (access.shape == Shape::Contiguous) {
     M* to = reinterpret_cast<M*>(access.base);
     for (int element = 0; element < V; ++element) {
@@ -213,16 +215,16 @@ void store(Warp& warp, const Inst& inst) {
   request.bytes = sizeof(M) * V;
   request.write = true;
   request.strength = strength_of(inst.flags);
-  addresses(warp, inst, &request);
+  compute_addresses(warp, inst, &request);
   in_spaces(warp, inst, request, [&](Access& access) {
     if (warp.grid->check) check_races<M, R, V>(warp, inst, access, request);
-    put<M, R, V>(warp, inst, access);
+    write_lanes<M, R, V>(warp, inst, access);
     if (inst.flags & kStrong) before_strong_store(warp, inst, access.space, request, access.mask);
   });
   after_release(warp);
 }
 
-// A parameter of the entry at a known place: the same for every thread.
+// Loads a parameter of the entry at a constant offset: the value is the same for all threads.
 template <class M, class R>
 void load_param(Warp& warp, const Inst& inst) {
   for (int element = 0; element < inst.count; ++element) {
@@ -246,7 +248,7 @@ Forms forms() {
           load_param<M, R>};
 }
 
-// By the type in memory and the width of the registers, which may be wider.
+// Selects handlers by the type in memory and the width of the registers, which may be wider.
 bool find_forms(const std::string& type, int width, Forms* chosen) {
   bool is_signed = type[0] == 's';
   switch (type_bytes(type) * 10 + width) {
@@ -267,7 +269,7 @@ int vector_length(const Lowering& lowering) {
   return lowering.has("v2") ? 2 : lowering.has("v4") ? 4 : lowering.has("v8") ? 8 : 1;
 }
 
-// The width of the registers of an access: that of the first register among them.
+// Returns the width of the registers of an access, which is that of its first register.
 int access_width(const Lowering& lowering, const Operand& operand, const std::string& type) {
   int width = type_width(type);
   const Operand* first = &operand;
@@ -344,7 +346,8 @@ bool lower_st(Lowering& lowering) {
   return true;
 }
 
-// Fences: what the warp knows now is what a later strong store releases.
+// A fence makes the current clocks the ones that a later strong store releases (release pattern: fence, then strong
+// store).
 void fence(Warp& warp, const Inst& inst) {
   if (!warp.grid->check) return;
   uint32_t before = warp.seen[warp.index];
@@ -355,10 +358,10 @@ void fence(Warp& warp, const Inst& inst) {
     std::copy(warp.seen, warp.seen + 32, warp.fence_cta);
     warp.fenced_cta = true;
   }
-  warp.seen[warp.index] = before;  // a fence orders no lane after another
+  warp.seen[warp.index] = before;  // a fence does not order the lanes of the warp among themselves
   ++warp.clock;
   warp.segment = 0;
-  warp.judged_stamp = 0;
+  warp.cached_stamp = 0;
 }
 
 bool lower_fence(Lowering& lowering) {

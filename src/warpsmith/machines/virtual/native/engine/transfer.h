@@ -1,4 +1,4 @@
-// What loads, stores and atomics share: which space, and how a request goes lane by lane.
+// Declarations that loads, stores and atomics share: the space of an address, and the split of a request by space.
 #pragma once
 
 #include "access.h"
@@ -14,7 +14,7 @@ struct AddressForm {
   uint8_t flags = 0;
 };
 
-// The address operand and the space that the opcode names; false when it cannot be.
+// Reads the address operand and the space of the opcode. Returns false for an unsupported operand.
 bool address_form(Lowering& lowering, const ptx::Operand& operand, AddressForm* form);
 uint8_t strength_flags(const Lowering& lowering);
 void note_narrow_shared(Lowering& lowering, ptx::Space space, uint32_t bytes);
@@ -22,7 +22,7 @@ Class class_of_space(ptx::Space space);
 
 inline Strength strength_of(uint8_t flags) { return flags & kStrong ? Strength::Strong : Strength::Plain; }
 
-// Calls f(access) for the request in its space; a generic one is split by the spaces of its lanes.
+// Calls visit(access) for the request in its space; a generic request is split by the spaces of its lanes.
 template <class F>
 void in_spaces(Warp& warp, const Inst& inst, Request& request, F visit) {
   ptx::Space space = ptx::Space(inst.c);
@@ -52,14 +52,14 @@ void in_spaces(Warp& warp, const Inst& inst, Request& request, F visit) {
   }
 }
 
-// The name of a location for the race checker: shared memory of different blocks is different.
+// Returns the key of a location for the race checker: shared memory of different blocks has different keys.
 inline Address location(const Warp& warp, ptx::Space space, Address at) {
   if (space != ptx::Space::Shared) return at;
   const Block* owner = owner_of(warp, at);
   return (at & kSharedOffset) + (uint64_t((owner ? owner : warp.block)->linear) + 1) * kWindowBytes;
 }
 void after_strong_load(Warp& warp, ptx::Space space, const Request& request, uint32_t mask);
-void after_release(Warp& warp);  // the stretch that was released has ended
+void after_release(Warp& warp);  // ends the segment that was released
 void before_strong_store(Warp& warp, const Inst& inst, ptx::Space space, const Request& request, uint32_t mask);
 
 }  // namespace vgpu

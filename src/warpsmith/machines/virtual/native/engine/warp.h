@@ -1,4 +1,4 @@
-// A warp as it runs: 32 lanes of registers side by side, one active group of lanes and the groups that wait.
+// State of a running warp: registers of 32 lanes, one active group of lanes and the waiting groups.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Group {
   uint64_t stamp = 0;  // when it last ran
 };
 
-// What cp.async has taken from global memory and not yet put into shared memory.
+// Bytes that cp.async has read from global memory and not yet written to shared memory.
 struct PendingCopy {
   uint32_t to = 0;
   uint8_t bytes = 0, lane = 0;
@@ -38,7 +38,7 @@ struct PendingCopy {
   uint8_t data[16];
 };
 
-// A copy from shared to global memory whose group nobody has waited for.
+// A copy from shared to global memory whose group has not been waited for.
 struct PendingSend {
   struct Part {
     uint8_t* to;
@@ -53,7 +53,7 @@ struct PendingSend {
   std::vector<Part> parts;
 };
 
-// A wgmma whose group nobody has waited for, with its descriptors.
+// A wgmma whose group has not been waited for, with its matrix descriptors.
 struct PendingProduct {
   const Inst* inst = nullptr;
   uint64_t a = 0, b = 0;
@@ -79,25 +79,26 @@ struct Warp {
   Group groups[32];
   int group_count = 0;
   uint64_t executed = 0;
-  bool alone = false;  // the next warp-wide instruction runs without the lanes that are missing
+  bool without_missing = false;  // the next warp-wide instruction runs without the missing lanes
 
   uint8_t* local = nullptr;
   size_t local_stride = 0;
   std::vector<uint32_t> stack;  // return blocks, [depth][lane]
   uint16_t depth[32] = {};
 
-  // The race checker's view: this warp's clock, what it knows of the others', and of releases elsewhere.
+  // State of the race checker: the clock of this warp, the clocks of other warps that are ordered before it, and the
+  // releases that it has acquired.
   uint32_t clock = 1;
   uint32_t seen[32];
-  uint32_t shared_safe = 0;  // shared cells below this are ordered before this warp
+  uint32_t shared_safe = 0;  // shared cells below this value are ordered before this warp
   uint64_t knowledge = 0;
   uint32_t segment = 0;
-  uint32_t judged_stamp = 0;  // the last foreign segment looked up, and what was found
-  bool judged_ordered = false, judged_mine = false;
+  uint32_t cached_stamp = 0;  // result of the last lookup of a segment of another warp
+  bool cached_ordered = false, cached_own_read = false;
   uint32_t fence_gpu[32], fence_cta[32];
   bool fenced_gpu = false, fenced_cta = false;
   bool released = false;
-  uint32_t cluster_pending = 0, cluster_passes = 0;  // lanes that have arrived; those that may go on
+  uint32_t cluster_pending = 0, cluster_passes = 0;  // lanes that have arrived; lanes that may continue
   int spins = 0;                                     // strong loads in this turn
 
   std::vector<PendingCopy> copies;
@@ -146,11 +147,11 @@ inline uint32_t pred_in(const Warp& warp, int32_t index, bool negated) {
   return negated ? ~warp.preds[index] : warp.preds[index];
 }
 inline void pred_out(Warp& warp, int32_t index, uint32_t bits) {
-  if (index < 2) return;  // 0 and 1 are the constants false and true; also the sink
+  if (index < 2) return;  // 0 and 1 are the constants false and true; 0 is the sink
   warp.preds[index] = (warp.preds[index] & ~warp.mask) | (bits & warp.mask);
 }
 
-// d[i] = f(i) for the active lanes. Lanes that have exited may be overwritten freely.
+// d[i] = value_of(i) for the active lanes. Lanes that have exited may be overwritten.
 template <class D, class F>
 inline void lanes(Warp& warp, int32_t d_offset, F value_of) {
   D* __restrict d = out<D>(warp, d_offset);
@@ -189,8 +190,8 @@ struct Barrier {
   std::vector<Waiter> waiters;
 };
 
-// What a warp knew when it released; kept in the order of time. A list that grew too long has forgotten its past,
-// and then accuses nobody.
+// The clocks that a warp knew when it released, in the order of time. A list that reached its limit is cleared, and the
+// checker then reports no race of its warps.
 struct Release {
   uint64_t time;
   uint32_t seen[32];
@@ -227,8 +228,9 @@ struct Block {
   Cells cells;  // shadow of shared memory
   Barrier barriers[16];
   ReleaseList cta_releases;
-  uint32_t cluster_arriving[32], cluster_arrived[32];  // clocks told to the cluster's barrier: now, and when complete
-  uint32_t clock_base = 0;                             // shared cells count clocks from here
+  uint32_t cluster_arriving[32],
+      cluster_arrived[32];  // clocks released to the cluster's barrier: in this phase, in the last complete phase
+  uint32_t clock_base = 0;  // clocks in shared cells are relative to this value
   int passes = 0;
 };
 

@@ -1,4 +1,4 @@
-// Instructions of a whole warp, and block barriers' operands.
+// Warp-wide instructions (shfl, vote, match, redux, elect, activemask), and the operands of block barriers.
 #include <algorithm>
 
 #include "alu.h"
@@ -9,7 +9,7 @@ namespace vgpu {
 
 namespace {
 
-// Fields of all of them: extra[7] is the place of the member mask.
+// Field of all instructions: extra[7] is the place of the member mask.
 uint32_t member_mask(const Warp& warp, const Inst& inst, int lane) { return in<uint32_t>(warp, inst.extra[7])[lane]; }
 
 void check_membership(Warp& warp, const Inst& inst) {
@@ -105,7 +105,7 @@ void match(Warp& warp, const Inst& inst) {
 }
 
 template <class T, class F>
-void redux(Warp& warp, const Inst& inst, F visit) {
+void redux(Warp& warp, const Inst& inst, F combine) {
   check_membership(warp, inst);
   T values[32], result[32] = {};
   std::memcpy(values, in<T>(warp, inst.a), sizeof values);
@@ -113,7 +113,7 @@ void redux(Warp& warp, const Inst& inst, F visit) {
     uint32_t members = member_mask(warp, inst, lane) & warp.mask;
     bool first = true;
     each(members, [&](int other) {
-      result[lane] = first ? values[other] : visit(result[lane], values[other]);
+      result[lane] = first ? values[other] : combine(result[lane], values[other]);
       first = false;
     });
   });
@@ -258,7 +258,7 @@ bool lower_elect(Lowering& lowering) {
   return true;
 }
 
-// bar and barrier: one instruction of the warp's loop; see control.h for the fields.
+// bar and barrier: the loop of the warp executes them; control.h lists the fields.
 void nothing(Warp&, const Inst&) {}
 
 bool lower_bar(Lowering& lowering) {

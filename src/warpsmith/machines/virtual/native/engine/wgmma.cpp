@@ -1,7 +1,8 @@
-// wgmma: products of a warp group. Each of its four warps holds 16 of the 64 rows, and computes them by itself.
+// wgmma: products of a warp group (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"). Each of its four warps
+// holds 16 of the 64 rows and computes them independently.
 //
-// The product is there when it is issued. What it reads of shared memory is read a second time, by the checkers only,
-// when its group is waited for: a tile that is overwritten in between is a race.
+// The product is computed when it is issued. The checkers read its operands in shared memory a second time when its
+// group is waited for, so a tile that is overwritten in between is reported as a race.
 #include <algorithm>
 #include <array>
 
@@ -16,18 +17,18 @@ namespace vgpu {
 
 namespace {
 
-// imm of the instruction: columns | bytes of an element << 16, and these
+// imm of the instruction: columns | bytes of an element << 16 | these flags.
 constexpr int64_t kAFromShared = 1 << 20, kTransA = 1 << 21, kTransB = 1 << 22, kNegateA = 1 << 23, kNegateB = 1 << 24;
 
 struct Product {
   explicit Product(const Inst& inst)
       : n(uint32_t(inst.imm & 0xffff)), bytes(uint32_t(inst.imm >> 16 & 7)), depth(32 / bytes), per(16 / bytes) {}
-  uint32_t n, bytes, depth, per;  // columns, bytes of an element, k's, elements of a chunk
+  uint32_t n, bytes, depth, per;  // columns, bytes of an element, elements along K, elements of a chunk
 };
 
 using Chunk = std::array<uint8_t, 16>;
 
-// The chunks at these addresses of the block's shared memory, as far as they lie in it.
+// Reads the chunks at these addresses of shared memory, as far as they are valid.
 void fetch(Warp& warp, const Inst& inst, const std::vector<uint32_t>& at, std::vector<Chunk>* into) {
   Memo memo;
   Inst one = inst;
@@ -50,16 +51,17 @@ void fetch(Warp& warp, const Inst& inst, const std::vector<uint32_t>& at, std::v
   set_mask(warp, mask);
 }
 
-// The chunks of `count` rows (or columns of B) from `first`: K-major two a row; MN-major one for eight rows and a k.
+// Returns the addresses of the chunks of `count` rows (or columns of B) from `first`: two chunks a row if K-major, one
+// chunk for eight rows and one k if MN-major.
 std::vector<uint32_t> chunks(const Descriptor& descriptor, bool mn_major, uint32_t first, uint32_t count,
                              const Product& product) {
   std::vector<uint32_t> at;
   if (!mn_major)
     for (uint32_t row = 0; row < count; ++row)
-      for (uint32_t c = 0; c < 2; ++c) at.push_back(descriptor.k_major(first + row, c));
+      for (uint32_t chunk = 0; chunk < 2; ++chunk) at.push_back(descriptor.k_major(first + row, chunk));
   else
-    for (uint32_t c = 0; c < count / product.per; ++c)
-      for (uint32_t k = 0; k < product.depth; ++k) at.push_back(descriptor.mn_major(first / product.per + c, k));
+    for (uint32_t chunk = 0; chunk < count / product.per; ++chunk)
+      for (uint32_t k = 0; k < product.depth; ++k) at.push_back(descriptor.mn_major(first / product.per + chunk, k));
   return at;
 }
 
@@ -70,7 +72,7 @@ float element_of(const Chunk& chunk, uint32_t element, uint32_t bytes) {
   return Element(bits);
 }
 
-// The matrix as rows (or columns of B) of k's.
+// Unpacks chunks to rows (or columns of B) along K.
 template <float (*Element)(uint32_t)>
 void unpack(const std::vector<Chunk>& from, bool mn_major, uint32_t count, const Product& product, float (*to)[16]) {
   for (uint32_t row = 0; row < count; ++row)
@@ -111,7 +113,7 @@ void multiply(const Product& product, const float (*a)[16], const float (*b)[16]
     }
 }
 
-// Register j of a lane holds, of its 16 rows, row lane / 4 (+ 8 for the second pair) and columns 8 * (j / 4) + ...
+// Position of a lane's register j: row lane / 4 (+ 8 for the second pair) and columns 8 * (j / 4) + ...
 struct Spot {
   uint32_t row, column;
 };
@@ -128,7 +130,7 @@ void load_sums(const Warp& warp, const uint32_t* places, const Product& product,
       if (!(kept >> thread & 1)) value = 0;
       else if (HalfAcc)
         value =
-            to_float(Half{uint16_t(in<uint32_t>(warp, int32_t(places[element / 2]))[thread] >> (16 *(element& 1)))});
+            to_float(Half{uint16_t(in<uint32_t>(warp, int32_t(places[element / 2]))[thread] >> (element % 2 * 16))});
       else value = in<float>(warp, int32_t(places[element]))[thread];
     }
 }
@@ -149,7 +151,7 @@ void store_sums(Warp& warp, const uint32_t* places, const Product& product, cons
     }
 }
 
-// The chunks that this warp's share of a product reads: of A its own 16 rows, of B all.
+// Returns the chunks that this warp reads for a product: of A its own 16 rows, of B all.
 struct Reads {
   std::vector<uint32_t> a, b;
 };
@@ -163,7 +165,7 @@ Reads reads_of(const Warp& warp, const Inst& inst, uint64_t a, uint64_t b) {
   return reads;
 }
 
-// a, b: descriptors; extra[0] the predicate scale-d; table: registers of D and then of A.
+// a and b are descriptors; extra[0] is the predicate scale-d; table holds the registers of D and then of A.
 template <float (*Element)(uint32_t), bool HalfAcc>
 void mma_async(Warp& warp, const Inst& inst) {
   if (!whole_warp(warp, inst)) return;
@@ -215,17 +217,15 @@ uint32_t columns(const Lowering& lowering, uint32_t depth) {
   return 0;
 }
 
-Handler handler(const std::vector<std::string>& thread) {  // d, a, b
-  if (thread.size() != 3 || thread[1] != thread[2]) return nullptr;
-  if (thread[1] == "f16")
-    return thread[0] == "f32" ? mma_async<half_bits, false> : thread[0] == "f16" ? mma_async<half_bits, true> : nullptr;
-  if (thread[0] != "f32") return nullptr;
-  return thread[1] == "bf16"   ? mma_async<brain_bits, false>
-         : thread[1] == "tf32" ? mma_async<tf32_bits, false>
-                               : nullptr;
+Handler handler(const std::vector<std::string>& types) {  // types of d, a, b
+  if (types.size() != 3 || types[1] != types[2]) return nullptr;
+  if (types[1] == "f16")
+    return types[0] == "f32" ? mma_async<half_bits, false> : types[0] == "f16" ? mma_async<half_bits, true> : nullptr;
+  if (types[0] != "f32") return nullptr;
+  return types[1] == "bf16" ? mma_async<brain_bits, false> : types[1] == "tf32" ? mma_async<tf32_bits, false> : nullptr;
 }
 
-// The immediates behind the predicate: the signs of A and B, then which of them lie MN-major (16 bits only).
+// Returns the immediates after the predicate: the signs of A and B, then for 16-bit types which of them are MN-major.
 bool modifiers(const Lowering& lowering, bool a_shared, bool narrow, int64_t* imm) {
   size_t trans = narrow ? (a_shared ? 2 : 1) : 0;
   if (lowering.operands() != 6 + trans) return false;
@@ -240,10 +240,10 @@ bool modifiers(const Lowering& lowering, bool a_shared, bool narrow, int64_t* im
 }
 
 bool lower_product(Lowering& lowering) {
-  auto thread = lowering.types();
-  Handler fn = handler(thread);
+  auto types = lowering.types();
+  Handler fn = handler(types);
   if (!fn || lowering.has("sp") || lowering.operands() < 6) return false;
-  bool narrow = thread[1] != "tf32", half = thread[0] == "f16";
+  bool narrow = types[1] != "tf32", half = types[0] == "f16";
   uint32_t n = columns(lowering, narrow ? 16 : 8);
   bool a_shared = lowering.operand(1).kind != ptx::Operand::Vector, negated = false;
   int64_t imm = int64_t(n) | int64_t(narrow ? 2 : 4) << 16 | (a_shared ? kAFromShared : 0);
@@ -255,7 +255,7 @@ bool lower_product(Lowering& lowering) {
   int32_t keep = lowering.predicate_source(lowering.operand(3), &negated);
   Inst& inst = emit_matrix(lowering, fn, places);
   lowering.kind = Class::Wgmma;
-  lowering.times = uint16_t(n / 8);  // a warp has 16 of the 64 rows
+  lowering.times = uint16_t(n / 8);  // a warp computes 16 of the 64 rows
   inst.a = a;
   inst.b = b;
   inst.extra[0] = keep;

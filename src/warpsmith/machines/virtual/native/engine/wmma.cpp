@@ -1,5 +1,5 @@
-// wmma.load, wmma.mma, wmma.store. Fragments are opaque: here a lane holds a run of consecutive elements, of A and B in
-// the order of memory, of accumulators by rows. Registers beyond what that needs stay zero.
+// wmma.load, wmma.mma, wmma.store. PTX leaves the layout of fragments unspecified. Here a lane holds consecutive
+// elements: of A and B in the order of memory, of accumulators by rows. Unused registers are zero.
 #include "alu.h"
 #include "control.h"
 #include "matrix.h"
@@ -12,8 +12,8 @@ namespace {
 
 struct Matrix {
   int major = 0, minor = 0;  // in memory: minor is contiguous
-  int bytes = 2;             // of an element
-  size_t regs = 0;           // of its fragment
+  int bytes = 2;             // size of an element
+  size_t regs = 0;           // registers of its fragment
   bool row = true;
   int per_lane() const { return major * minor / 32; }
 };
@@ -44,7 +44,7 @@ Matrix matrix(char which, const Dims& dims, const std::string& type, bool row) {
   return matrix;
 }
 
-// imm packs a Matrix.
+// imm of the instruction holds a Matrix.
 int64_t packed(const Matrix& matrix) {
   return matrix.major | matrix.minor << 8 | matrix.bytes << 16 | int64_t(matrix.regs) << 24 | int64_t(matrix.row) << 32;
 }
@@ -72,7 +72,8 @@ void put(Warp& warp, const uint32_t* places, const Matrix& matrix, int lane, int
   word = exponent & 1 ? (word & 0xffff) | value << 16 : (word & 0xffff0000) | value;
 }
 
-// The element of memory that lane and slot hold. Accumulators go by rows whatever the layout in memory.
+// Returns the offset of the element that a lane and slot hold. Accumulators are ordered by rows, whatever the layout in
+// memory.
 void coordinates(const Matrix& matrix, bool accumulator, int lane, int exponent, int* major, int* minor) {
   int index = lane * matrix.per_lane() + exponent;
   if (!accumulator || matrix.row) {
@@ -86,8 +87,8 @@ void coordinates(const Matrix& matrix, bool accumulator, int lane, int exponent,
 
 constexpr uint8_t kAccumulator = 1, kStore = 2;
 
-// table: the fragment's places, then the place of the leading dimension. b holds the flags; the form of the address is
-// in c, a, n.
+// table holds the places of the fragment, then the place of the leading dimension. b holds the flags of the matrix; c,
+// a and count hold the form of the address.
 void transfer(Warp& warp, const Inst& inst) {
   Matrix matrix = unpacked(inst.imm);
   const uint32_t* places = places_of(inst).data();
@@ -96,7 +97,7 @@ void transfer(Warp& warp, const Inst& inst) {
   Inst plain = inst;
   plain.imm = inst.extra[0];
   Request base;
-  addresses(warp, plain, &base);
+  compute_addresses(warp, plain, &base);
   if (!store)
     for (size_t reg = 0; reg < matrix.regs; ++reg) lanes<uint32_t>(warp, int32_t(places[reg]), [](int) { return 0u; });
   for (int exponent = 0; exponent < matrix.per_lane(); ++exponent) {
@@ -131,8 +132,8 @@ float value(uint32_t bits, int kind) {  // 0 f16, 1 bf16, 2 tf32, 3 f32
                      : bit_copy<float>(kind == 2 ? bits & ~uint32_t(0x1fff) : bits);
 }
 
-// table: d, a, b, c; extra[0..3] are m, n, k and the kind of A and B; imm packs a, c packs b; n tells the accumulators'
-// widths.
+// table holds d, a, b and c; extra[0..3] are m, n, k and the kind of A and B; imm holds A, c holds B; count holds the
+// widths of the accumulators.
 void multiply(Warp& warp, const Inst& inst) {
   Dims dims{inst.extra[0], inst.extra[1], inst.extra[2]};
   int kind = inst.extra[3];

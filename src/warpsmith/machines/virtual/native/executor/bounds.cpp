@@ -1,3 +1,4 @@
+// Checks of a launch against the limits, and occupancy (CUDA C++ Programming Guide, "Compute Capabilities").
 #include "bounds.h"
 
 #include <algorithm>
@@ -5,9 +6,9 @@
 namespace executor {
 namespace {
 
-constexpr size_t kReservedShared = 1024;  // a block, on compute capability 8 and up
+constexpr size_t kReservedShared = 1024;  // bytes of each block that the system uses, on compute capability 8 and later
 constexpr uint32_t kWarp = 32;
-constexpr size_t kRegisterUnit = 256;  // registers are given to a warp in units of 8 a thread
+constexpr size_t kRegisterUnit = 256;  // registers are allocated to a warp in units of 8 a thread
 constexpr size_t kSharedUnit = 128;
 constexpr uint64_t kPortableCluster = 8, kMostCluster = 16;
 constexpr uint32_t kMaxGridX = 2147483647, kMaxGridYZ = 65535, kMaxBlockZ = 64;

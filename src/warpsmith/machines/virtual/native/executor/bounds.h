@@ -1,4 +1,4 @@
-// What the modelled GPU lets a launch have, and how many blocks of it fit on one SM.
+// Launch limits of the modelled GPU, and the number of blocks that fit on one SM.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace executor {
 
-// What one kernel needs, as ptxas and the PTX say, and what the host opted in to.
+// Resources of one kernel, as ptxas and the PTX state them, and the limit that the host set.
 struct Needs {
   int registers = 0;
   size_t static_shared = 0, local_bytes = 0, constant_bytes = 0;
-  int max_threads = 0;  // .maxntid; 0 when absent
+  int max_threads = 0;  // .maxntid; 0 if absent
   size_t max_dynamic_shared = 49152;
 };
 

@@ -1,3 +1,4 @@
+// Loading of modules into the engine on first use.
 #include "catalog.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@ namespace executor {
 
 namespace {
 
-// The machine code is the candidate's to bring along: it may say more than the PTX needs and never less.
+// The machine code comes from the candidate. It may state more resources than the PTX needs, never fewer.
 Resources worse(const Resources& ptx, const Resources& said) {
   return {said.registers > 0 ? said.registers : kMostRegisters, std::max(ptx.static_shared, said.static_shared),
           said.stack};
@@ -67,7 +68,7 @@ int Catalog::function(int number, const std::string& name, std::string* error) {
   function.parameter_bytes = entry->parameter_bytes;
   function.ptx_version = module->image.ptx_version;
   function.arch = module->image.arch;
-  Resources resources{32, entry->static_shared, entry->local_bytes};  // 32: when no machine code says better
+  Resources resources{32, entry->static_shared, entry->local_bytes};  // 32 registers if no machine code states a number
   if (auto found = module->image.resources.find(name); found != module->image.resources.end())
     resources = worse(resources, found->second);
   function.needs.registers = resources.registers;

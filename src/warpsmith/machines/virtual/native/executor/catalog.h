@@ -1,4 +1,4 @@
-// The modules of the candidate and their functions, by number: PTX from the fat binary, needs from ptxas.
+// Modules of the candidate and their functions by number: PTX from the fat binary, resources from ptxas.
 #pragma once
 
 #include <map>
@@ -24,10 +24,10 @@ class Catalog {
  public:
   Catalog(vgpu::Engine* engine, const vgpu::Gpu& gpu) : engine_(engine), gpu_(gpu) {}
 
-  // Kept until something is asked of it; as with a real driver, a module nobody uses is never read.
+  // The bytes are kept until the first use of the module. As with a real driver, an unused module is never parsed.
   int add(std::vector<uint8_t> fatbin);
   void drop(int module);
-  // -1 and a sentence when there is none.
+  // Returns -1 and a sentence if there is none.
   int function(int module, const std::string& name, std::string* error);
   vgpu::Address symbol(int module, const std::string& name, size_t* bytes, std::string* error);
   Function* at(uint64_t function) { return function < functions_.size() ? &functions_[function] : nullptr; }

@@ -1,4 +1,4 @@
-// Whole frames over a socket, or nothing: a peer that is gone or sends half a frame ends the conversation.
+// Frames over a socket. A peer that closes or sends half a frame ends the connection.
 #pragma once
 
 #include <sys/socket.h>
@@ -43,7 +43,8 @@ bool send_frame(int fd, Frame frame, const void* bytes, size_t length) {
   return send_all(fd, &frame, sizeof frame) && (length == 0 || send_all(fd, bytes, length));
 }
 
-// False as well when the frame claims more than `most` bytes. Room grows with what has come: a claim alone takes none.
+// Also returns false if the frame announces more than `most` bytes. The buffer grows with the received bytes, so an
+// announcement alone allocates nothing.
 template <class Frame>
 bool receive_frame(int fd, Frame* frame, std::vector<uint8_t>* bytes, uint64_t most) {
   if (!receive_all(fd, frame, sizeof *frame) || frame->bytes > most) return false;

@@ -1,3 +1,4 @@
+// Reader of ELF sections, symbols and the attributes in .nv.info.
 #include "cubin.h"
 
 #include <elf.h>
@@ -9,12 +10,12 @@
 namespace executor {
 namespace {
 
-// Attributes of .nv.info: a format byte, an attribute byte, then two bytes of value or of size.
+// Attributes of .nv.info: a format byte, an attribute byte, then two bytes of value or size.
 constexpr uint8_t kSized = 4, kRegisterCount = 0x2f, kFrameSize = 0x11;
-constexpr size_t kReservedShared = 1024;  // compute capability 8 and up keep 1 KB a block for the system
+constexpr size_t kReservedShared = 1024;  // bytes of each block that the system uses on compute capability 8 and later
 constexpr size_t kMostName = 4096;
 
-// Bytes that a candidate wrote: nothing is read outside of them, whatever their own offsets and sizes say.
+// The bytes come from a candidate: every read is checked against their end, whatever offsets and sizes they hold.
 struct View {
   const uint8_t* image = nullptr;
   size_t bytes = 0;
@@ -26,7 +27,7 @@ struct View {
     return true;
   }
 
-  // Empty where the part is not wholly inside.
+  // Returns an empty range if the part is not wholly inside.
   View part(size_t offset, size_t length) const {
     if (offset > bytes || length > bytes - offset) return {};
     return {image + offset, length};
@@ -64,7 +65,7 @@ Elf elf_of(const View& view) {
   return elf;
 }
 
-// The first of its kind: ptxas makes one, and more that lie over one another would cost their product.
+// Returns the first section of a kind. ptxas emits one; many overlapping ones would cost quadratic time.
 template <class Is>
 const Section* first(const Elf& elf, Is is) {
   for (const Section& section : elf.sections)
@@ -118,7 +119,7 @@ std::map<std::string, Resources> read_cubin(const uint8_t* image, size_t bytes) 
     if (section.name.substr(0, prefix.size()) != prefix) continue;
     auto kernel = found.find(std::string(section.name.substr(prefix.size())));
     if (kernel == found.end()) continue;
-    size_t size = std::min<size_t>(section.header.sh_size, UINT32_MAX);  // sums of it must not wrap around
+    size_t size = std::min<size_t>(section.header.sh_size, UINT32_MAX);  // sums of sizes must not overflow
     kernel->second.static_shared = size >= kReservedShared ? size - kReservedShared : size;
   }
   return found;

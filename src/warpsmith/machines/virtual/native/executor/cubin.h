@@ -1,4 +1,4 @@
-// What ptxas decided for each kernel, read from the ELF of its machine code; nothing is executed from it.
+// Resources that ptxas assigned to each kernel, read from the ELF of its machine code, which is never executed.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ struct Resources {
   size_t stack = 0;
 };
 
-constexpr int kMostRegisters = 255;  // of a thread
+constexpr int kMostRegisters = 255;  // of one thread
 
-// By kernel name; empty when the bytes are not an ELF we can read.
+// Returns the resources by kernel name; empty if the bytes are not a readable ELF.
 std::map<std::string, Resources> read_cubin(const uint8_t* image, size_t bytes);
 
 }  // namespace executor

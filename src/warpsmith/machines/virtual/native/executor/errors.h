@@ -1,4 +1,4 @@
-// The numbers of the CUDA errors that the virtual GPU can give.
+// Numbers of the CUDA errors that the virtual GPU returns.
 #pragma once
 
 namespace cuda {

@@ -1,3 +1,4 @@
+// Parsing of fat binaries, whose every size is checked, and the choice of the PTX.
 #include "fatbin.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 constexpr uint32_t kMagic = 0xba55ed50;
 constexpr uint16_t kPtx = 1, kElf = 2;
 constexpr int kMostNumber = 99999;
-constexpr uint64_t kCompressed = 0xf000;  // any of the compression bits nvcc has used
+constexpr uint64_t kCompressed = 0xf000;  // any of the compression flags of nvcc
 
 struct Header {
   uint32_t magic;
@@ -31,10 +32,10 @@ static_assert(sizeof(Header) == 16 && sizeof(Entry) == 64);
 
 struct Target {
   int arch = 0;
-  bool exact = false;  // sm_90a: this architecture and no other
+  bool exact = false;  // sm_90a: code for this architecture only
 };
 
-// The number that begins there; what is beyond any architecture or version stays beyond all of them.
+// Parses a number. Larger numbers than any architecture or version are clamped, so that they stay invalid.
 int number_at(const std::string& text, size_t* at) {
   int found = 0;
   for (; *at < text.size() && std::isdigit(static_cast<unsigned char>(text[*at])); ++*at)
@@ -70,7 +71,7 @@ int version_of(const std::string& ptx) {
 
 std::string text_of(const uint8_t* from, size_t bytes) {
   std::string text(reinterpret_cast<const char*>(from), bytes);
-  text.resize(std::strlen(text.c_str()));  // padded with zeros to a multiple of eight
+  text.resize(std::strlen(text.c_str()));  // the text is padded with zeros to a multiple of 8 bytes
   return text;
 }
 

@@ -1,4 +1,4 @@
-// A fat binary as nvcc embeds it: a header, then entries of PTX text or machine code for one architecture each.
+// Fat binaries as nvcc embeds them: a header, then entries with PTX text or machine code of one architecture.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ struct Image {
   std::string ptx;
   int ptx_version = 0, arch = 0;  // 90 for compute_90 and compute_90a
   std::map<std::string, Resources> resources;
-  std::string error;  // a sentence; empty when `ptx` is there
+  std::string error;  // a sentence; empty if `ptx` is present
 };
 
-// The PTX that the driver of a GPU with this compute capability (9, 0) would take: the newest that it may run.
+// Returns the PTX that a driver would select for this compute capability (9, 0): the newest that the GPU can run.
 Image read_fatbin(const uint8_t* from, size_t bytes, int major, int minor);
 
 }  // namespace executor

@@ -1,3 +1,4 @@
+// Construction, cloning, instantiation and update of graphs.
 #include "graphs.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 namespace executor {
 namespace {
 
-// Kahn's order; empty when there is a cycle.
+// Sorts topologically (Kahn); returns an empty list if there is a cycle.
 std::vector<Node> sorted(const std::vector<Node>& nodes) {
   std::vector<Node> found;
   std::set<Id> placed;
@@ -25,7 +26,7 @@ std::vector<Node> sorted(const std::vector<Node>& nodes) {
   return found.size() == nodes.size() ? found : std::vector<Node>{};
 }
 
-// The places of the nodes each waits for: two graphs with equal shapes have equal lists.
+// Returns the indices of the dependencies of each node. Two graphs of the same shape have equal lists.
 std::vector<std::vector<size_t>> shape(const std::vector<Node>& nodes) {
   std::map<Id, size_t> places;
   for (size_t i = 0; i < nodes.size(); ++i) places[nodes[i].id] = i;
@@ -136,7 +137,7 @@ Exec* Graphs::exec(Id exec) {
 
 cuda::Error Graphs::destroy_exec(Id exec) { return execs_.erase(exec) ? cuda::kSuccess : cuda::kInvalidValue; }
 
-cuda::Error Graphs::update(Id exec_id, Id graph, Id* culprit, bool* topology) {
+cuda::Error Graphs::update(Id exec_id, Id graph, Id* differing_node, bool* topology) {
   Exec* into = exec(exec_id);
   Graph* from = at(graph);
   if (!into || !from) return cuda::kInvalidValue;
@@ -145,7 +146,7 @@ cuda::Error Graphs::update(Id exec_id, Id graph, Id* culprit, bool* topology) {
   *topology = fresh.size() != known.size() || shape(fresh) != shape(known);
   for (size_t i = 0; i < fresh.size() && i < known.size(); ++i)
     if (fresh[i].work.index() != known[i].work.index()) {
-      *culprit = fresh[i].id;
+      *differing_node = fresh[i].id;
       return cuda::kGraphExecUpdateFailure;
     }
   if (*topology) return cuda::kGraphExecUpdateFailure;

@@ -1,4 +1,4 @@
-// Graphs of work and their executable copies. A node is known by a number that is unique in the process.
+// Graphs of operations and their executable copies. Node numbers are unique in the process.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct Graph {
   std::vector<Node> nodes;
 
   Node* find(Id id);
-  // All that `ends` wait for, and they themselves.
+  // Returns `ends` and all nodes that they wait for, directly or indirectly.
   std::vector<Id> reach(const std::vector<Id>& ends) const;
   std::vector<Id> leaves() const;
 };
 
 struct Exec {
-  Graph graph;                  // each node after those it waits for
-  std::vector<Operation> last;  // of the launch before: an exec never runs beside itself
+  Graph graph;                  // nodes in topological order
+  std::vector<Operation> last;  // operations of the previous launch: two launches of one executable graph never overlap
 };
 
 class Graphs {
@@ -41,7 +41,7 @@ class Graphs {
   Graph* at(Id graph);
   cuda::Error destroy(Id graph);
   Id clone(Id graph);
-  // 0 when the graph or a node that it should wait for does not exist.
+  // Returns 0 if the graph or a dependency does not exist.
   Id add(Id graph, Work work, std::vector<Id> after);
   cuda::Error edge(Id graph, Id from, Id to);
   Node* node(Id node);
@@ -49,8 +49,8 @@ class Graphs {
   cuda::Error instantiate(Id graph, Id* exec);
   Exec* exec(Id exec);
   cuda::Error destroy_exec(Id exec);
-  // Takes the work of a graph of the same shape; `culprit` is the node that differs.
-  cuda::Error update(Id exec, Id graph, Id* culprit, bool* topology);
+  // Takes over the operations of a graph of the same shape. Sets `differing_node` on failure.
+  cuda::Error update(Id exec, Id graph, Id* differing_node, bool* topology);
 
  private:
   Id* next_;

@@ -1,4 +1,4 @@
-// A writer of JSON text, enough for the facts. Text that is not UTF-8 is written byte by byte as Latin-1.
+// Writer of JSON text for the facts. Text that is not UTF-8 is written byte by byte as Latin-1.
 #pragma once
 
 #include <cstdint>

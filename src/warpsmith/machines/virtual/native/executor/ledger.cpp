@@ -1,3 +1,4 @@
+// Merging of equal findings and of launches, and the JSON of the facts.
 #include "ledger.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace executor {
 namespace {
 
 constexpr size_t kMostFindings = 256, kMostRows = 512;
-constexpr size_t kMostText = 16384;  // of a name or a sentence: a candidate can make one of any length
+constexpr size_t kMostText = 16384;  // bytes of a name or sentence: a candidate chooses their length
 
 std::string cut(std::string text) {
   if (text.size() > kMostText) text.resize(kMostText);
@@ -29,7 +30,7 @@ bool same(const vgpu::Finding& a, const vgpu::Finding& b) {
          (a.line || a.message == b.message);
 }
 
-// Every number of Counters with its name, said once for adding and for writing.
+// Calls visit with each counter and its name; used for adding and for writing.
 template <class Visit>
 void each(Visit visit) {
   visit("thread_instructions", &vgpu::Counters::thread_instructions);
@@ -86,7 +87,7 @@ void write(Json* json, const Row& row) {
 
 }  // namespace
 
-void Ledger::find(vgpu::Finding finding) {
+void Ledger::add_findings(vgpu::Finding finding) {
   for (std::string* text : {&finding.message, &finding.kernel, &finding.file}) *text = cut(std::move(*text));
   for (vgpu::Finding& known : findings_)
     if (same(known, finding)) {
@@ -97,27 +98,27 @@ void Ledger::find(vgpu::Finding finding) {
   else ++findings_dropped_;
 }
 
-void Ledger::find(const std::vector<vgpu::Finding>& findings) {
-  for (const vgpu::Finding& finding : findings) find(finding);
+void Ledger::add_findings(const std::vector<vgpu::Finding>& findings) {
+  for (const vgpu::Finding& finding : findings) add_findings(finding);
 }
 
-void Ledger::ran(Row launch, const vgpu::Counters& counters) {
+void Ledger::add_launch(Row launch, const vgpu::Counters& counters) {
   launch.kernel = cut(std::move(launch.kernel));
   auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& known) { return same(known, launch); });
-  // Where there is no room for another shape it is counted with the last one: work that is in no row would cost
-  // nothing.
+  // If the table is full, a launch of a new shape is added to the last row. Work that no row counts would cost no
+  // modelled time.
   if (row == rows_.end() && rows_.size() >= kMostRows) row = std::prev(rows_.end());
   if (row == rows_.end()) row = rows_.insert(rows_.end(), launch);
   ++row->launches;
   add(&row->counters, counters);
 }
 
-void Ledger::printed(const std::string& text) {
+void Ledger::append_log(const std::string& text) {
   printed_bytes_ += text.size();
   if (log_.size() < print_limit_) log_.append(text, 0, print_limit_ - log_.size());
 }
 
-void Ledger::failed(cuda::Error error, const std::string& kind, const std::string& detail) {
+void Ledger::set_error(cuda::Error error, const std::string& kind, const std::string& detail) {
   if (error_) return;
   error_ = error;
   kind_ = kind;
@@ -137,7 +138,7 @@ std::string Ledger::text() const {
   return json.text();
 }
 
-void Ledger::forget() {
+void Ledger::clear() {
   size_t limit = print_limit_;
   *this = Ledger(limit);
 }

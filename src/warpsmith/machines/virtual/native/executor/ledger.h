@@ -1,4 +1,4 @@
-// What the executor saw since it was last asked: findings, counters a kernel, printf, the first thing that went wrong.
+// Facts since the last request of the evaluator process: findings, counters by kernel, printf, the first error.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace executor {
 
-// Launches of one kernel with one shape, summed.
+// Sum over the launches of one kernel with one shape.
 struct Row {
   std::string kernel;
   vgpu::Dim3 grid, block;
@@ -25,20 +25,20 @@ class Ledger {
  public:
   explicit Ledger(size_t print_limit) : print_limit_(print_limit) {}
 
-  void find(vgpu::Finding finding);
-  void find(const std::vector<vgpu::Finding>& findings);
-  void ran(Row launch, const vgpu::Counters& counters);
-  void moved(uint64_t bytes, bool to_host) {
+  void add_findings(vgpu::Finding finding);
+  void add_findings(const std::vector<vgpu::Finding>& findings);
+  void add_launch(Row launch, const vgpu::Counters& counters);
+  void add_transfer(uint64_t bytes, bool to_host) {
     ++transfers_;
     transferred_bytes_ += bytes;
     host_bytes_ += to_host ? bytes : 0;
   }
-  void printed(const std::string& text);
-  // The first of its kind stays: later trouble follows from it.
-  void failed(cuda::Error error, const std::string& kind, const std::string& detail);
+  void append_log(const std::string& text);
+  // Keeps the first error; later errors follow from it.
+  void set_error(cuda::Error error, const std::string& kind, const std::string& detail);
 
   std::string text() const;
-  void forget();
+  void clear();
 
  private:
   std::vector<vgpu::Finding> findings_;

@@ -1,10 +1,13 @@
-// The executor process: owns the device, answers the stand-in runtime and the judge, ends with the judge.
+// The executor process: owns the virtual GPU, serves the stand-in runtime and the evaluator process, and ends with the
+// latter.
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -15,74 +18,76 @@ namespace {
 
 using namespace executor;
 
-// Errands to the process that waits for our reply.
+// Access to the memory of the process that waits for the reply.
 class Peer : public Host {
  public:
   explicit Peer(int fd) : fd_(fd) {}
 
   bool read(const Copy& copy, std::vector<uint8_t>* rows) override {
-    wire::Reply errand = ask(wire::Kind::ReadHost, copy.from, copy.from_pitch, copy);
+    wire::Reply access = make_access(wire::Kind::ReadHost, copy.from, copy.from_pitch, copy);
     wire::Request answer;
     uint64_t wanted = copy.width * copy.height;
-    bool whole = channel::send_frame(fd_, errand, nullptr, 0) && channel::receive_frame(fd_, &answer, rows, wanted);
+    bool whole = channel::send_frame(fd_, access, nullptr, 0) && channel::receive_frame(fd_, &answer, rows, wanted);
     return whole && rows->size() == wanted;
   }
 
   bool write(const Copy& copy, const std::vector<uint8_t>& rows) override {
-    wire::Reply errand = ask(wire::Kind::WriteHost, copy.to, copy.to_pitch, copy);
+    wire::Reply access = make_access(wire::Kind::WriteHost, copy.to, copy.to_pitch, copy);
     wire::Request answer;
     std::vector<uint8_t> nothing;
-    return channel::send_frame(fd_, errand, rows.data(), rows.size()) &&
+    return channel::send_frame(fd_, access, rows.data(), rows.size()) &&
            channel::receive_frame(fd_, &answer, &nothing, 0);
   }
 
  private:
-  static wire::Reply ask(wire::Kind kind, uint64_t address, uint64_t pitch, const Copy& copy) {
-    wire::Reply errand;
-    errand.kind = kind;
-    errand.words[0] = address;
-    errand.words[1] = pitch;
-    errand.words[2] = copy.width;
-    errand.words[3] = copy.height;
-    return errand;
+  static wire::Reply make_access(wire::Kind kind, uint64_t address, uint64_t pitch, const Copy& copy) {
+    wire::Reply access;
+    access.kind = kind;
+    access.words[0] = address;
+    access.words[1] = pitch;
+    access.words[2] = copy.width;
+    access.words[3] = copy.height;
+    return access;
   }
   int fd_;
 };
 
-// What no check foresaw, and memory that is not there, ends the candidate's work and not the judge's line.
-Answer attempt(const wire::Request& request, Bytes bytes, Session* session, bool judge) {
+// Turns an exception, such as bad_alloc, into an error of the candidate. The connection of the evaluator process stays
+// usable.
+Answer attempt(const wire::Request& request, Bytes bytes, Session* session, bool is_evaluator) {
   try {
-    return judge ? session->judge(request, bytes) : session->answer(request, std::move(bytes));
+    return is_evaluator ? session->answer_evaluator(request, bytes) : session->answer(request, std::move(bytes));
   } catch (const std::exception& error) {
     return session->give_up(error.what());
   }
 }
 
-bool serve(int fd, Session* session, bool judge) {
+bool serve(int fd, Session* session, bool is_evaluator) {
   wire::Request request;
   std::vector<uint8_t> bytes;
   if (!channel::receive_frame(fd, &request, &bytes, wire::kMostBytes) || request.magic != wire::kMagic) return false;
   Peer peer(fd);
-  session->lend(judge ? nullptr : static_cast<Host*>(&peer));
-  Answer answer = attempt(request, std::move(bytes), session, judge);
-  session->lend(nullptr);
+  session->set_host(is_evaluator ? nullptr : static_cast<Host*>(&peer));
+  Answer answer = attempt(request, std::move(bytes), session, is_evaluator);
+  session->set_host(nullptr);
   wire::Reply reply;
   reply.error = answer.error;
   std::memcpy(reply.words, answer.words, sizeof reply.words);
   return channel::send_frame(fd, reply, answer.bytes.data(), answer.bytes.size());
 }
 
-// A launch may run for a minute; the judge's death must not wait for it.
-void end_with(int control) {
+// Runs in a thread: a launch may take a minute, and the executor must end at once when the evaluator process ends.
+void exit_with_evaluator(int control) {
   pollfd watched{control, POLLRDHUP, 0};
   while (poll(&watched, 1, -1) >= 0)
     if (watched.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) _exit(0);
 }
 
-int loop(int client, int control, Session* session) {
+int serve_both(int client, int control, Session* session) {
   pollfd watched[2] = {{control, POLLIN, 0}, {client, POLLIN, 0}};
   while (poll(watched, 2, -1) >= 0) {
-    // The candidate first: what it asked for before the judge asked is part of what the judge is told.
+    // The candidate's requests come first: the facts must include everything that it requested before the evaluator
+    // asked.
     if (watched[1].revents && !serve(client, session, false)) {
       close(client);
       watched[1].fd = -1;
@@ -100,44 +105,54 @@ bool number(const std::string& text, double* value) {
   return end && *end == 0 && !text.empty();
 }
 
+struct Setting {
+  const char* key;
+  void (*apply)(Setup* setup, double value);
+};
+
+constexpr Setting kSettings[] = {
+    {"sm_count", [](Setup* setup, double value) { setup->gpu.sm_count = int(value); }},
+    {"cc_major", [](Setup* setup, double value) { setup->gpu.cc_major = int(value); }},
+    {"cc_minor", [](Setup* setup, double value) { setup->gpu.cc_minor = int(value); }},
+    {"max_threads_per_block", [](Setup* setup, double value) { setup->gpu.max_threads_per_block = int(value); }},
+    {"max_threads_per_sm", [](Setup* setup, double value) { setup->gpu.max_threads_per_sm = int(value); }},
+    {"max_blocks_per_sm", [](Setup* setup, double value) { setup->gpu.max_blocks_per_sm = int(value); }},
+    {"registers_per_sm", [](Setup* setup, double value) { setup->gpu.registers_per_sm = int(value); }},
+    {"shared_per_sm_bytes", [](Setup* setup, double value) { setup->gpu.shared_per_sm = size_t(value); }},
+    {"shared_per_block_bytes", [](Setup* setup, double value) { setup->gpu.shared_per_block = size_t(value); }},
+    {"shared_per_block_optin_bytes",
+     [](Setup* setup, double value) { setup->gpu.shared_per_block_optin = size_t(value); }},
+    {"memory_bytes", [](Setup* setup, double value) { setup->gpu.memory_bytes = size_t(value); }},
+    {"l2_bytes", [](Setup* setup, double value) { setup->l2_bytes = uint64_t(value); }},
+    {"clock_mhz", [](Setup* setup, double value) { setup->clock_khz = int(value * 1000); }},
+    {"memory_clock_mhz", [](Setup* setup, double value) { setup->memory_clock_khz = int(value * 1000); }},
+    {"bus_bits", [](Setup* setup, double value) { setup->bus_bits = int(value); }},
+    {"copy_bytes_per_us", [](Setup* setup, double value) { setup->rates.memory_bytes_per_us = value; }},
+    {"launch_us", [](Setup* setup, double value) { setup->rates.launch_us = value; }},
+    {"graph_node_us", [](Setup* setup, double value) { setup->rates.graph_node_us = value; }},
+    {"lent_from", [](Setup* setup, double value) { setup->lent_from = int(value); }},
+    {"lent_count", [](Setup* setup, double value) { setup->lent_count = int(value); }},
+    {"check", [](Setup* setup, double value) { setup->options.check = value != 0; }},
+    {"instruction_budget", [](Setup* setup, double value) { setup->options.instruction_budget = uint64_t(value); }},
+    {"print_limit_bytes", [](Setup* setup, double value) { setup->options.print_limit = size_t(value); }},
+};
+
 bool set(Setup* setup, const std::string& key, const std::string& text) {
-  vgpu::Gpu& gpu = setup->gpu;
   double value = 0;
   if (key == "name") {
-    gpu.name = text;
+    setup->gpu.name = text;
     return true;
   }
-  if (!number(text, &value)) return false;
-  if (key == "sm_count") gpu.sm_count = int(value);
-  else if (key == "cc_major") gpu.cc_major = int(value);
-  else if (key == "cc_minor") gpu.cc_minor = int(value);
-  else if (key == "max_threads_per_block") gpu.max_threads_per_block = int(value);
-  else if (key == "max_threads_per_sm") gpu.max_threads_per_sm = int(value);
-  else if (key == "max_blocks_per_sm") gpu.max_blocks_per_sm = int(value);
-  else if (key == "registers_per_sm") gpu.registers_per_sm = int(value);
-  else if (key == "shared_per_sm_bytes") gpu.shared_per_sm = size_t(value);
-  else if (key == "shared_per_block_bytes") gpu.shared_per_block = size_t(value);
-  else if (key == "shared_per_block_optin_bytes") gpu.shared_per_block_optin = size_t(value);
-  else if (key == "memory_bytes") gpu.memory_bytes = size_t(value);
-  else if (key == "l2_bytes") setup->l2_bytes = uint64_t(value);
-  else if (key == "clock_mhz") setup->clock_khz = int(value * 1000);
-  else if (key == "memory_clock_mhz") setup->memory_clock_khz = int(value * 1000);
-  else if (key == "bus_bits") setup->bus_bits = int(value);
-  else if (key == "copy_bytes_per_us") setup->rates.memory_bytes_per_us = value;
-  else if (key == "launch_us") setup->rates.launch_us = value;
-  else if (key == "graph_node_us") setup->rates.graph_node_us = value;
-  else if (key == "lent_from") setup->lent_from = int(value);
-  else if (key == "lent_count") setup->lent_count = int(value);
-  else if (key == "check") setup->options.check = value != 0;
-  else if (key == "instruction_budget") setup->options.instruction_budget = uint64_t(value);
-  else if (key == "print_limit_bytes") setup->options.print_limit = size_t(value);
-  else return false;
+  const auto* setting =
+      std::find_if(std::begin(kSettings), std::end(kSettings), [&](const Setting& row) { return key == row.key; });
+  if (setting == std::end(kSettings) || !number(text, &value)) return false;
+  setting->apply(setup, value);
   return true;
 }
 
 }  // namespace
 
-// executor CLIENT_FD CONTROL_FD key=value...
+// Arguments: CLIENT_FD CONTROL_FD key=value...
 int main(int count, char** arguments) {
   if (count < 3) return 2;
   int client = std::atoi(arguments[1]), control = std::atoi(arguments[2]);
@@ -153,7 +168,7 @@ int main(int count, char** arguments) {
       double(setup.gpu.sm_count) * 4 * double(setup.clock_khz ? setup.clock_khz : 1500000) / 1000;
   prctl(PR_SET_DUMPABLE, 0);
   executor::Session session(setup);
-  std::thread(end_with, control).detach();
-  loop(client, control, &session);
+  std::thread(exit_with_evaluator, control).detach();
+  serve_both(client, control, &session);
   _exit(0);
 }

@@ -1,4 +1,4 @@
-// A kernel's name as its author wrote it, for sentences; facts keep the name that the linker knows.
+// Kernel names for messages, as in the source; facts keep the mangled name.
 #pragma once
 
 #include <cxxabi.h>
@@ -9,8 +9,8 @@
 namespace executor {
 
 constexpr size_t kMostName = 16384;
-// A back reference stands for a type that was named before. Where each type holds the one before it twice, 250 letters
-// become half a gigabyte; with this many at most a few hundred times as many letters as there are.
+// Limit on back references, which stand for a type that was named before. If each type holds the previous one twice,
+// 250 letters expand to 500 MB; with this limit the text grows by a factor of a few hundred at most.
 constexpr size_t kMostReferences = 16;
 
 inline bool expands(const std::string& mangled) {
@@ -22,7 +22,7 @@ inline bool expands(const std::string& mangled) {
   return mangled.size() > kMostName || references > kMostReferences;
 }
 
-// The last of the names that a mangled one begins with: _ZN2ns1fIiEEvv is f.
+// Returns the last name of a mangled one: _ZN2ns1fIiEEvv is f.
 inline std::string last_name(const std::string& mangled) {
   bool nested = mangled.rfind("_ZN", 0) == 0;
   size_t at = nested ? 3 : 2, begin = 0, length = 0;
@@ -46,7 +46,7 @@ inline std::string plain_name(const std::string& mangled) {
   if (!text) return mangled;
   std::string name(text);
   std::free(text);
-  // Templates come with a return type before and all have parameters behind.
+  // A mangled template has its return type before the name and its parameters after it.
   size_t depth = 0, end = name.size(), begin = 0;
   for (size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '<') ++depth;

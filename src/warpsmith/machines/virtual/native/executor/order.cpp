@@ -1,3 +1,4 @@
+// Vector clocks of operations.
 #include "order.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ void Order::join(Clock* into, const Clock& from) {
   for (size_t lane = 0; lane < from.size(); ++lane) (*into)[lane] = std::max((*into)[lane], from[lane]);
 }
 
-// A lane is a chain: an operation may sit in it only when it comes after all that sits there already.
+// Returns a lane for the operation. A lane is a chain: each operation comes after all earlier ones of its lane.
 uint32_t Order::lane_for(const Clock& clock) {
   for (size_t lane = 0; lane < lengths_.size(); ++lane)
     if (lane < clock.size() && clock[lane] == lengths_[lane]) return uint32_t(lane);
@@ -25,7 +26,7 @@ Operation Order::add(const std::vector<Operation>& after) {
   if (clock.size() <= lane) clock.resize(lane + 1, 0);
   clock[lane] = place;
   clocks_.push_back(std::move(clock));
-  seats_.push_back({lane, place});
+  positions_.push_back({lane, place});
   return last();
 }
 
@@ -33,8 +34,8 @@ bool Order::before(Operation earlier, Operation later) const {
   if (earlier == 0 || later == 0 || earlier >= clocks_.size() || later >= clocks_.size()) return earlier < later;
   if (earlier == later) return false;
   const Clock& clock = clocks_[later];
-  Seat seat = seats_[earlier];
-  return seat.lane < clock.size() && clock[seat.lane] >= seat.place;
+  Position position = positions_[earlier];
+  return position.lane < clock.size() && clock[position.lane] >= position.place;
 }
 
 }  // namespace executor

@@ -1,3 +1,4 @@
+// Execution of operations by the engine, their modelled time, and sticky errors.
 #include "queue.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace executor {
 namespace {
 
-// A real queue is bounded as well: past this much the oldest work runs although nobody asked for it.
+// Real queues are bounded as well: beyond this size the oldest operations run.
 constexpr size_t kMostWaiting = 4096, kMostStagedBytes = size_t(256) << 20;
 
 cuda::Error error_of(const vgpu::Outcome& outcome) {
@@ -57,13 +58,13 @@ Operation Queue::add(Work work, const std::vector<Operation>& after, uint64_t st
     if (!done(earlier)) waiting->after.push_back(earlier);
   waiting->stream = stream;
   waiting->in_graph = in_graph;
-  slots_.push_back({std::move(waiting), ended_us(after)});  // until it runs: when it may begin
+  slots_.push_back({std::move(waiting), ended_us(after)});  // until the operation runs, this is its earliest start
   ++waiting_;
-  relieve();
+  run_oldest();
   return operation;
 }
 
-void Queue::relieve() {
+void Queue::run_oldest() {
   while (waiting_ > kMostWaiting || (staged_bytes_ > kMostStagedBytes && waiting_ > 1)) {
     while (done(first_waiting_)) ++first_waiting_;
     run(first_waiting_);
@@ -83,7 +84,7 @@ double Queue::ended_us(const std::vector<Operation>& operations) const {
 cuda::Error Queue::finish(Operation operation) {
   if (operation == 0) return sticky_;
   run(operation);
-  order_.host_saw(operation);
+  order_.host_waited_for(operation);
   return sticky_;
 }
 
@@ -92,14 +93,15 @@ cuda::Error Queue::finish(const std::vector<Operation>& operations) {
   return sticky_;
 }
 
-// What was asked for last comes first, with all it waits for: what nobody waits for runs as late here as anywhere.
+// Runs the last operation first, with its dependencies. An operation that no other waits for runs as late as it may on
+// a GPU.
 cuda::Error Queue::finish_all() {
   for (Operation operation = Operation(slots_.size()); operation-- > first_waiting_;) finish(operation);
   first_waiting_ = Operation(slots_.size());
   return sticky_;
 }
 
-// Depth first without recursion: a chain of a million launches must not overflow the stack.
+// Depth first without recursion: a chain of a million launches would overflow the stack.
 void Queue::run(Operation wanted) {
   std::vector<Operation> stack{wanted};
   while (!stack.empty()) {
@@ -128,12 +130,12 @@ void Queue::retire(Operation operation) {
   --waiting_;
 }
 
-// What a candidate asks for may be more than any memory holds, or a text that turns out to be none.
+// A candidate may request more memory than there is, or pass text that is not PTX.
 double Queue::attempt(Operation operation, Waiting* waiting) {
   try {
     return perform(operation, waiting);
   } catch (const std::exception& error) {
-    stick(cuda::kLaunchFailure, "launch", std::string("The virtual GPU cannot do this: ") + error.what());
+    set_sticky_error(cuda::kLaunchFailure, "launch", std::string("The virtual GPU cannot do this: ") + error.what());
     return 0;
   }
 }
@@ -151,7 +153,7 @@ double Queue::launch(Operation operation, Waiting* waiting, Kernel* kernel) {
   vgpu::Launch& launch = kernel->launch;
   launch.operation = operation;
   vgpu::Outcome outcome = engine_->launch(launch);
-  ledger_->printed(engine_->take_printed());
+  ledger_->append_log(engine_->take_printed());
   Row row;
   row.kernel = function->name;
   row.grid = launch.grid;
@@ -162,32 +164,32 @@ double Queue::launch(Operation operation, Waiting* waiting, Kernel* kernel) {
   row.blocks_per_sm =
       blocks_per_sm(gpu_, function->needs, launch.block.x * launch.block.y * launch.block.z, launch.dynamic_shared);
   row.in_graph = waiting->in_graph;
-  ledger_->ran(std::move(row), outcome.counters);
-  judged(outcome, function->name);
+  ledger_->add_launch(std::move(row), outcome.counters);
+  record_outcome(outcome, function->name);
   double memory =
       double(outcome.counters.unique_read_bytes + outcome.counters.unique_written_bytes) / rates_.memory_bytes_per_us;
   double issue = double(outcome.counters.warp_instructions) / rates_.warp_instructions_per_us;
   return (waiting->in_graph ? rates_.graph_node_us : rates_.launch_us) + std::max(memory, issue);
 }
 
-void Queue::judged(const vgpu::Outcome& outcome, const std::string& kernel) {
-  ledger_->find(outcome.findings);
+void Queue::record_outcome(const vgpu::Outcome& outcome, const std::string& kernel) {
+  ledger_->add_findings(outcome.findings);
   cuda::Error error = error_of(outcome);
   if (!error) return;
   bool silent = outcome.detail.empty() && !outcome.findings.empty();
-  stick(error, kind_of(outcome.status),
-        plain_name(kernel) + ": " + (silent ? outcome.findings[0].message : outcome.detail));
+  set_sticky_error(error, kind_of(outcome.status),
+                   plain_name(kernel) + ": " + (silent ? outcome.findings[0].message : outcome.detail));
 }
 
-void Queue::stick(cuda::Error error, const std::string& kind, const std::string& detail) {
+void Queue::set_sticky_error(cuda::Error error, const std::string& kind, const std::string& detail) {
   if (sticky_) return;
   sticky_ = error;
-  ledger_->failed(error, kind, detail);
+  ledger_->set_error(error, kind, detail);
 }
 
-void Queue::take(const std::vector<vgpu::Finding>& findings, bool moved) {
-  ledger_->find(findings);
-  if (!moved) stick(cuda::kIllegalAddress, "fault", "A transfer reached outside of device memory.");
+void Queue::record_transfer(const std::vector<vgpu::Finding>& findings, bool moved) {
+  ledger_->add_findings(findings);
+  if (!moved) set_sticky_error(cuda::kIllegalAddress, "fault", "A transfer reached outside of device memory.");
 }
 
 double Queue::copy(Operation operation, Copy* copy) {
@@ -205,8 +207,8 @@ double Queue::copy(Operation operation, Copy* copy) {
   }
   if (copy->direction == Direction::Out && moved && host_) host_->write(*copy, copy->staged);
   if (copy->direction == Direction::Out) copy->staged.clear();
-  take(findings, moved);
-  ledger_->moved(total, copy->direction == Direction::Out);
+  record_transfer(findings, moved);
+  ledger_->add_transfer(total, copy->direction == Direction::Out);
   bool inside = copy->direction == Direction::Within;
   return rates_.launch_us + double(total) / (inside ? rates_.memory_bytes_per_us / 2 : rates_.host_bytes_per_us);
 }
@@ -216,9 +218,9 @@ double Queue::fill(Operation operation, const Fill& fill) {
   bool moved = true;
   for (uint64_t row = 0; row < fill.rows && moved; ++row)
     moved = engine_->fill(operation, fill.to + row * fill.pitch, fill.value, fill.element, fill.count, &findings);
-  take(findings, moved);
+  record_transfer(findings, moved);
   uint64_t bytes = fill.element * fill.count * fill.rows;
-  ledger_->moved(bytes, false);
+  ledger_->add_transfer(bytes, false);
   return rates_.launch_us + double(bytes) / rates_.memory_bytes_per_us;
 }
 
@@ -236,14 +238,14 @@ void Queue::report_unjoined() {
     }
     finding.message = what + " on stream " + std::to_string(waiting.stream) +
                       " was still waiting when the results were read: nothing joins that stream with the current one.";
-    ledger_->find(std::move(finding));
+    ledger_->add_findings(std::move(finding));
   }
 }
 
-Operation Queue::judge() {
+Operation Queue::add_evaluator_operation() {
   Operation operation = order_.add({});
   slots_.emplace_back();
-  order_.host_saw(operation);
+  order_.host_waited_for(operation);
   return operation;
 }
 

@@ -1,4 +1,5 @@
-// Operations that wait, and the one place where they run. Nothing runs before somebody needs it to have run.
+// Operations that wait, and their execution. Execution is lazy: an operation runs when the host needs its result, so
+// that a missing synchronization shows.
 #pragma once
 
 #include <deque>
@@ -13,7 +14,7 @@
 
 namespace executor {
 
-// The memory of the process that runs the candidate; only reachable while it waits for a reply.
+// The memory of the process that runs the candidate. It can be accessed only while that process waits for a reply.
 class Host {
  public:
   virtual ~Host() = default;
@@ -31,7 +32,7 @@ class Queue {
   Queue(vgpu::Engine* engine, Catalog* catalog, Ledger* ledger, const vgpu::Gpu& gpu, Rates rates);
 
   Operation add(Work work, const std::vector<Operation>& after, uint64_t stream, bool in_graph);
-  // Runs the operation and all it waits for; the host has then seen it end.
+  // Runs the operation and all that it waits for, and notes that the host has waited for it.
   cuda::Error finish(Operation operation);
   cuda::Error finish(const std::vector<Operation>& operations);
   cuda::Error finish_all();
@@ -39,14 +40,14 @@ class Queue {
   bool done(Operation operation) const { return operation == 0 || !slots_[operation].waiting; }
   bool done(const std::vector<Operation>& operations) const;
   double ended_us(const std::vector<Operation>& operations) const;
-  cuda::Error sticky() const { return sticky_; }
-  void stick(cuda::Error error, const std::string& kind, const std::string& detail);
-  void lend(Host* host) { host_ = host; }  // nullptr: nobody is there to be copied to
-  // A finding for each kernel or transfer that nobody waited for.
+  cuda::Error sticky_error() const { return sticky_; }
+  void set_sticky_error(cuda::Error error, const std::string& kind, const std::string& detail);
+  void set_host(Host* host) { host_ = host; }  // nullptr: no process is there to copy from or to
+  // Adds a finding for each kernel or transfer that has not been waited for.
   void report_unjoined();
-  // One operation of the judge's own: after what the host waited for, before whatever comes. Runs nothing else, so
-  // that a result is read as the candidate's own stream left it.
-  Operation judge();
+  // Adds an operation of the evaluator process, after all that the host has waited for. It runs nothing else, so that
+  // results are read as the candidate's own stream left them.
+  Operation add_evaluator_operation();
 
  private:
   struct Waiting {
@@ -55,7 +56,7 @@ class Queue {
     uint64_t stream = 0;
     bool in_graph = false;
   };
-  // Small once it is over: a candidate may ask for a million.
+  // A finished operation keeps few bytes: a candidate may submit a million.
   struct Slot {
     std::unique_ptr<Waiting> waiting;
     double ended_us = 0;
@@ -68,9 +69,9 @@ class Queue {
   double launch(Operation operation, Waiting* waiting, Kernel* kernel);
   double copy(Operation operation, Copy* copy);
   double fill(Operation operation, const Fill& fill);
-  void judged(const vgpu::Outcome& outcome, const std::string& kernel);
-  void take(const std::vector<vgpu::Finding>& findings, bool moved);
-  void relieve();
+  void record_outcome(const vgpu::Outcome& outcome, const std::string& kernel);
+  void record_transfer(const std::vector<vgpu::Finding>& findings, bool moved);
+  void run_oldest();
 
   vgpu::Engine* engine_;
   Catalog* catalog_;
@@ -78,8 +79,8 @@ class Queue {
   vgpu::Gpu gpu_;
   Rates rates_;
   Order order_;
-  std::deque<Slot> slots_;       // by operation
-  Operation first_waiting_ = 1;  // all before it are done
+  std::deque<Slot> slots_;       // by operation number
+  Operation first_waiting_ = 1;  // all earlier ones are done
   size_t waiting_ = 0, staged_bytes_ = 0;
   Host* host_ = nullptr;
   cuda::Error sticky_ = cuda::kSuccess;

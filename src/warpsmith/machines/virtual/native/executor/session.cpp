@@ -1,3 +1,4 @@
+// Dispatch of requests; modules, functions, streams and events.
 #include "session.h"
 
 #include <cstring>
@@ -18,23 +19,23 @@ Session::Session(const Setup& setup)
 Answer Session::answer(const wire::Request& request, Bytes bytes) {
   uint32_t call = uint32_t(request.call);
   if (request.call == Call::UnknownCall) {
-    queue_.stick(cuda::kNotSupported, "unknown_call", std::string(bytes.begin(), bytes.end()));
-    return {queue_.sticky(), {}, {}};
+    queue_.set_sticky_error(cuda::kNotSupported, "unknown_call", std::string(bytes.begin(), bytes.end()));
+    return {queue_.sticky_error(), {}, {}};
   }
   if (request.call == Call::Describe) return describe();
-  if (queue_.sticky()) return {queue_.sticky(), {}, {}};
+  if (queue_.sticky_error()) return {queue_.sticky_error(), {}, {}};
   if (call < uint32_t(Call::Allocate)) return modules(request, std::move(bytes));
   if (call < uint32_t(Call::CopyIn)) return memory(request);
   if (call < uint32_t(Call::Launch)) return transfers(request, std::move(bytes));
   if (call < uint32_t(Call::StreamCreate)) return launches(request, std::move(bytes));
   if (call < uint32_t(Call::EventCreate)) return streams(request);
   if (call < uint32_t(Call::CaptureBegin)) return events(request);
-  if (call < uint32_t(Call::JudgeAllocate)) return graphs(request, std::move(bytes));
+  if (call < uint32_t(Call::EvaluatorAllocate)) return graphs(request, std::move(bytes));
   return {cuda::kUnknown, {}, {}};
 }
 
 Answer Session::give_up(const std::string& why) {
-  queue_.stick(cuda::kLaunchFailure, "launch", "The virtual GPU cannot do what was asked of it: " + why);
+  queue_.set_sticky_error(cuda::kLaunchFailure, "launch", "The virtual GPU cannot do what was asked of it: " + why);
   return {cuda::kLaunchFailure, {}, {}};
 }
 
@@ -69,7 +70,7 @@ cuda::Error Session::refuse(cuda::Error error, const std::string& checker, const
   finding.checker = checker;
   finding.kernel = kernel;
   finding.message = sentence;
-  ledger_.find(std::move(finding));
+  ledger_.add_findings(std::move(finding));
   return error;
 }
 
@@ -90,7 +91,7 @@ Answer Session::modules(const wire::Request& request, Bytes bytes) {
       answer.words[1] = size;
       if (!answer.words[0]) {
         answer.error = cuda::kInvalidSymbol;
-        ledger_.failed(answer.error, "bad_module", error);
+        ledger_.set_error(answer.error, "bad_module", error);
       }
       return answer;
     }
@@ -102,7 +103,7 @@ Answer Session::function(const wire::Request& request, const std::string& name) 
   std::string error;
   int found = catalog_.function(int(request.words[0]), name, &error);
   if (found < 0) {
-    queue_.stick(cuda::kInvalidPtx, "bad_module", error);
+    queue_.set_sticky_error(cuda::kInvalidPtx, "bad_module", error);
     return {cuda::kInvalidPtx, {}, {}};
   }
   const Function& function = *catalog_.at(uint64_t(found));
@@ -143,7 +144,7 @@ Answer Session::events(const wire::Request& request) {
   Answer answer;
   double us = 0;
   switch (request.call) {
-    // 2: cudaEventDisableTiming
+    // 2 is cudaEventDisableTiming
     case Call::EventCreate: answer.words[0] = streams_.create_event(!(words[0] & 2)); break;
     case Call::EventDestroy: answer.error = streams_.destroy_event(words[0]); break;
     case Call::EventRecord: answer.error = streams_.record(words[0], words[1]); break;

@@ -1,4 +1,4 @@
-// One candidate's conversation: takes requests, gives replies, owns the device behind them.
+// Session of one candidate: serves its requests and owns its device.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Setup {
   Rates rates;
   uint64_t l2_bytes = 0;
   int clock_khz = 0, memory_clock_khz = 0, bus_bits = 0;
-  int lent_from = 0, lent_count = 0;  // descriptors of memory that the judge writes and reads itself
+  int lent_from = 0, lent_count = 0;  // descriptors of memory that the evaluator process reads and writes directly
 };
 
 struct Answer {
@@ -35,11 +35,11 @@ class Session {
   explicit Session(const Setup& setup);
 
   Answer answer(const wire::Request& request, Bytes bytes);
-  Answer judge(const wire::Request& request, const Bytes& bytes);
+  Answer answer_evaluator(const wire::Request& request, const Bytes& bytes);
   Answer memory_info() const;
-  // After a request that could not be carried out: nothing of the candidate's is believed from here on.
+  // Ends the session after a request that failed with an exception; every later result of the candidate is an error.
   Answer give_up(const std::string& why);
-  void lend(Host* host) { queue_.lend(host); }
+  void set_host(Host* host) { queue_.set_host(host); }
 
  private:
   Answer modules(const wire::Request& request, Bytes bytes);
@@ -58,7 +58,7 @@ class Session {
   Answer import(uint64_t bytes);
   Answer release(uint64_t start, uint64_t stream, bool lazily);
   Answer describe();
-  // The kernel in words from `at` on: function, grid and block packed in three, shared, flags, cluster in two.
+  // Decodes a kernel from words: function, grid and block packed in three, shared memory, flags, cluster in two.
   cuda::Error kernel(const uint64_t* at, Bytes parameters, Kernel* made);
   cuda::Error check(const Copy& copy);
   cuda::Error check(const Fill& fill);
@@ -75,7 +75,7 @@ class Session {
   Streams streams_;
   int imported_ = 0;
   uint64_t allocated_bytes_ = 0, allocations_ = 0;
-  std::map<uint64_t, uint64_t> sizes_;  // of live allocations
+  std::map<uint64_t, uint64_t> sizes_;  // size of each live allocation
 };
 
 }  // namespace executor

@@ -1,4 +1,4 @@
-// Launches, what is known of functions, and graphs.
+// Launches, attributes of functions, occupancy, and graphs.
 #include <algorithm>
 #include <cstring>
 
@@ -180,7 +180,7 @@ Answer Session::nodes(const wire::Request& request, Bytes bytes) {
   return answer;
 }
 
-// Looks at or replaces the work of one node, of a graph (exec 0) or of an executable one.
+// Reads or replaces the operation of one node of a graph (exec 0) or of an executable graph.
 Answer Session::change(const wire::Request& request, Bytes bytes) {
   const uint64_t* words = request.words;
   bool looks = request.call == Call::NodeKind || request.call == Call::NodeKernel;

@@ -1,4 +1,4 @@
-// Memory, transfers and the judge's own channel.
+// Memory, transfers, and the requests of the evaluator process.
 #include <cstring>
 
 #include "session.h"
@@ -9,7 +9,7 @@ using wire::Call;
 
 namespace {
 
-// Bytes from the first row to the end of the last; false when no memory is that large.
+// Computes the bytes from the first row to the end of the last. Returns false on overflow or beyond the limit.
 bool span(uint64_t rows, uint64_t pitch, uint64_t width, uint64_t* bytes) {
   uint64_t before = 0, total = 0;
   if (rows == 0 || __builtin_mul_overflow(rows - 1, pitch, &before) || __builtin_add_overflow(before, width, bytes))
@@ -21,15 +21,15 @@ bool span(uint64_t rows, uint64_t pitch, uint64_t width, uint64_t* bytes) {
 
 Answer Session::allocate(uint64_t bytes, const std::string& owner) {
   Answer answer;
-  if (bytes == 0) return answer;  // CUDA gives a null pointer for nothing
+  if (bytes == 0) return answer;  // cudaMalloc of 0 bytes returns a null pointer
   std::string label = owner + " " + std::to_string(++allocations_);
   uint64_t start = engine_.allocate(bytes, label);
   if (!start && !queue_.finish_all()) start = engine_.allocate(bytes, label);
   if (!start) {
-    ledger_.failed(cuda::kMemoryAllocation, "memory",
-                   "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " +
-                       std::to_string(setup_.gpu.memory_bytes) + " and " + std::to_string(allocated_bytes_) +
-                       " are taken.");
+    ledger_.set_error(cuda::kMemoryAllocation, "memory",
+                      "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " +
+                          std::to_string(setup_.gpu.memory_bytes) + " and " + std::to_string(allocated_bytes_) +
+                          " are taken.");
     answer.error = cuda::kMemoryAllocation;
     return answer;
   }
@@ -42,7 +42,9 @@ Answer Session::allocate(uint64_t bytes, const std::string& owner) {
 Answer Session::import(uint64_t bytes) {
   if (imported_ >= setup_.lent_count) return {cuda::kInvalidValue, {}, {}};
   Answer answer;
-  answer.words[0] = engine_.share(setup_.lent_from + imported_++, bytes, "lent " + std::to_string(imported_));
+  const int descriptor = setup_.lent_from + imported_;
+  ++imported_;
+  answer.words[0] = engine_.share(descriptor, bytes, "lent " + std::to_string(imported_));
   if (!answer.words[0]) answer.error = cuda::kMemoryAllocation;
   return answer;
 }
@@ -59,7 +61,7 @@ Answer Session::release(uint64_t start, uint64_t stream, bool lazily) {
   if (lazily) {
     answer.error = streams_.enqueue(stream, Release{start}, false);
   } else {
-    answer.error = queue_.finish_all();  // cudaFree waits for the device
+    answer.error = queue_.finish_all();  // cudaFree synchronizes the device
     engine_.release(start);
   }
   allocated_bytes_ -= known->second;
@@ -74,13 +76,14 @@ Answer Session::memory(const wire::Request& request) {
   switch (request.call) {
     case Call::Allocate:
     case Call::Free:
-      if (cuda::Error error = streams_.unsafe()) return {error, {}, {}};
+      if (cuda::Error error = streams_.check_unsafe_call()) return {error, {}, {}};
       [[fallthrough]];
     case Call::AllocateAsync:
     case Call::FreeAsync:
       if (lazily && !streams_.at(words[1])) return {cuda::kInvalidResourceHandle, {}, {}};
       if (lazily && streams_.at(words[1])->capture) {
-        queue_.stick(cuda::kNotSupported, "unknown_call", "cudaMallocAsync or cudaFreeAsync in a stream capture");
+        queue_.set_sticky_error(cuda::kNotSupported, "unknown_call",
+                                "cudaMallocAsync or cudaFreeAsync in a stream capture");
         return {cuda::kNotSupported, {}, {}};
       }
       if (request.call == Call::Allocate || request.call == Call::AllocateAsync)
@@ -156,37 +159,38 @@ Answer Session::memory_info() const {
   return answer;
 }
 
-Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
+Answer Session::answer_evaluator(const wire::Request& request, const Bytes& bytes) {
   const uint64_t* words = request.words;
   std::vector<vgpu::Finding> findings;
   Answer answer;
   bool moved = true;
-  if (request.call == Call::JudgeFacts) {
+  if (request.call == Call::EvaluatorFacts) {
     if (words[0] & 1) {
       queue_.report_unjoined();
       queue_.finish_all();
     }
     std::string text = ledger_.text();
     answer.bytes.assign(text.begin(), text.end());
-    if (words[0] & 2) ledger_.forget();
+    if (words[0] & 2) ledger_.clear();
     return answer;
   }
-  if (request.call == Call::JudgeMemory) return memory_info();
-  if (request.call == Call::JudgeAllocate) return allocate(words[0], "argument");
-  Operation operation = queue_.judge();
+  if (request.call == Call::EvaluatorMemory) return memory_info();
+  if (request.call == Call::EvaluatorAllocate) return allocate(words[0], "argument");
+  Operation operation = queue_.add_evaluator_operation();
   switch (request.call) {
-    case Call::JudgeWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &findings); break;
-    case Call::JudgeFill:
+    case Call::EvaluatorWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &findings); break;
+    case Call::EvaluatorFill:
       moved = engine_.fill(operation, words[0], uint32_t(words[1]), words[2], words[3], &findings);
       break;
-    case Call::JudgeRead:
+    case Call::EvaluatorRead:
       if (words[1] > setup_.gpu.memory_bytes) return {cuda::kInvalidValue, {}, {}};
       answer.bytes.resize(words[1]);
       moved = engine_.read(operation, answer.bytes.data(), words[0], words[1], &findings);
       break;
     default: moved = false;
   }
-  if (request.call == Call::JudgeRead) ledger_.find(findings);  // a result nobody wrote, or one still being written
+  if (request.call == Call::EvaluatorRead)
+    ledger_.add_findings(findings);  // a result that was never written or that another operation still writes
   if (!moved) answer.error = cuda::kInvalidValue;
   return answer;
 }

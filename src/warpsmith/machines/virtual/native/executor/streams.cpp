@@ -1,3 +1,4 @@
+// Order of operations that streams, events and captures define.
 #include "streams.h"
 
 #include <algorithm>
@@ -27,17 +28,17 @@ Id Streams::create(bool blocking, int priority) {
   return id;
 }
 
-// As on a GPU its work goes on; the entry stays while the legacy stream may have to wait for it.
+// The work of a destroyed stream still runs. The entry stays while the legacy stream may have to wait for it.
 cuda::Error Streams::destroy(Id id) {
   Stream* stream = find(id);
   if (!stream || id == kLegacy) return cuda::kInvalidResourceHandle;
-  if (stream->capture) return spoil(stream, cuda::kStreamCaptureInvalidated);
+  if (stream->capture) return invalidate_capture(stream, cuda::kStreamCaptureInvalidated);
   if (queue_->done(stream->frontier)) streams_.erase(id);
   else stream->gone = true;
   return cuda::kSuccess;
 }
 
-std::vector<Operation> Streams::tail(Id id, const Stream& stream) {
+std::vector<Operation> Streams::work_before(Id id, const Stream& stream) {
   std::vector<Operation> found = stream.frontier;
   if (id == kLegacy) {
     for (auto& [other, content] : streams_)
@@ -48,18 +49,19 @@ std::vector<Operation> Streams::tail(Id id, const Stream& stream) {
   return found;
 }
 
-void Streams::shorten(Id id, Stream* stream) {
+void Streams::shorten_frontier(Id id, Stream* stream) {
   if (stream->frontier.size() > kLongFrontier) stream->frontier = {queue_->add(Nothing{}, stream->frontier, id, false)};
 }
 
-cuda::Error Streams::spoil(Stream* stream, cuda::Error error) {
+cuda::Error Streams::invalidate_capture(Stream* stream, cuda::Error error) {
   if (stream->capture) stream->capture->invalid = true;
   return error;
 }
 
-cuda::Error Streams::unsafe() {
+cuda::Error Streams::check_unsafe_call() {
   for (auto& [id, stream] : streams_)
-    if (stream.capture && stream.capture->mode != Mode::Relaxed) return spoil(&stream, cuda::kStreamCaptureUnsupported);
+    if (stream.capture && stream.capture->mode != Mode::Relaxed)
+      return invalidate_capture(&stream, cuda::kStreamCaptureUnsupported);
   return cuda::kSuccess;
 }
 
@@ -68,23 +70,24 @@ cuda::Error Streams::enqueue(Id id, Work work, bool host_waits) {
   if (!stream) return cuda::kInvalidResourceHandle;
   if (id == kLegacy)
     for (auto& [other, content] : streams_)
-      if (content.capture && content.blocking) return spoil(&content, cuda::kStreamCaptureImplicit);
+      if (content.capture && content.blocking) return invalidate_capture(&content, cuda::kStreamCaptureImplicit);
   if (stream->capture) {
     if (stream->capture->invalid) return cuda::kStreamCaptureInvalidated;
-    if (host_waits || std::holds_alternative<Release>(work)) return spoil(stream, cuda::kStreamCaptureUnsupported);
+    if (host_waits || std::holds_alternative<Release>(work))
+      return invalidate_capture(stream, cuda::kStreamCaptureUnsupported);
     stream->nodes = {graphs_->add(stream->capture->graph, std::move(work), stream->nodes)};
     return cuda::kSuccess;
   }
-  stream->frontier = {queue_->add(std::move(work), tail(id, *stream), id, false)};
-  return host_waits ? queue_->finish(stream->frontier) : queue_->sticky();
+  stream->frontier = {queue_->add(std::move(work), work_before(id, *stream), id, false)};
+  return host_waits ? queue_->finish(stream->frontier) : queue_->sticky_error();
 }
 
 cuda::Error Streams::launch(Id exec_id, Id id) {
   Stream* stream = find(id);
   Exec* exec = graphs_->exec(exec_id);
   if (!stream || !exec) return cuda::kInvalidResourceHandle;
-  if (stream->capture) return spoil(stream, cuda::kStreamCaptureUnsupported);
-  std::vector<Operation> base = tail(id, *stream);
+  if (stream->capture) return invalidate_capture(stream, cuda::kStreamCaptureUnsupported);
+  std::vector<Operation> base = work_before(id, *stream);
   merge(&base, exec->last);
   std::map<Id, Operation> made;
   for (const Node& node : exec->graph.nodes) {
@@ -96,28 +99,28 @@ cuda::Error Streams::launch(Id exec_id, Id id) {
   if (!made.empty()) stream->frontier.clear();
   for (Id leaf : exec->graph.leaves()) stream->frontier.push_back(made[leaf]);
   exec->last = stream->frontier;
-  shorten(id, stream);
-  return queue_->sticky();
+  shorten_frontier(id, stream);
+  return queue_->sticky_error();
 }
 
 cuda::Error Streams::sync(Id id) {
   Stream* stream = find(id);
   if (!stream) return cuda::kInvalidResourceHandle;
-  if (stream->capture) return spoil(stream, cuda::kStreamCaptureUnsupported);
-  return queue_->finish(tail(id, *stream));
+  if (stream->capture) return invalidate_capture(stream, cuda::kStreamCaptureUnsupported);
+  return queue_->finish(work_before(id, *stream));
 }
 
 cuda::Error Streams::sync_all() {
-  if (cuda::Error error = unsafe()) return error;
+  if (cuda::Error error = check_unsafe_call()) return error;
   return queue_->finish_all();
 }
 
-// The first poll finds work unfinished, as late as may be; the second finds it done, so that a polling loop ends.
+// The first query finds the work unfinished, as late as a GPU may; the second runs it, so that a polling loop ends.
 cuda::Error Streams::query(Id id) {
   Stream* stream = find(id);
   if (!stream) return cuda::kInvalidResourceHandle;
-  if (stream->capture) return spoil(stream, cuda::kStreamCaptureUnsupported);
-  std::vector<Operation> ends = tail(id, *stream);
+  if (stream->capture) return invalidate_capture(stream, cuda::kStreamCaptureUnsupported);
+  std::vector<Operation> ends = work_before(id, *stream);
   bool wait = !queue_->done(ends) && !stream->polled;
   stream->polled = wait;
   return wait ? cuda::kNotReady : queue_->finish(ends);
@@ -146,7 +149,7 @@ cuda::Error Streams::record(Id event_id, Id id) {
   event->polled = false;
   event->capture = stream->capture;
   event->nodes = stream->nodes;
-  event->frontier = stream->capture ? std::vector<Operation>{} : tail(id, *stream);
+  event->frontier = stream->capture ? std::vector<Operation>{} : work_before(id, *stream);
   return cuda::kSuccess;
 }
 
@@ -156,20 +159,21 @@ cuda::Error Streams::wait(Id id, Id event_id) {
   if (!stream || !event) return cuda::kInvalidResourceHandle;
   if (!event->recorded) return cuda::kSuccess;
   if (event->capture) {
-    if (stream->capture && stream->capture != event->capture) return spoil(stream, cuda::kStreamCaptureMerge);
+    if (stream->capture && stream->capture != event->capture)
+      return invalidate_capture(stream, cuda::kStreamCaptureMerge);
     if (id == kLegacy) return cuda::kStreamCaptureImplicit;
     stream->capture = event->capture;
     merge(&stream->nodes, event->nodes);
     return cuda::kSuccess;
   }
-  if (stream->capture) return spoil(stream, cuda::kStreamCaptureIsolation);
+  if (stream->capture) return invalidate_capture(stream, cuda::kStreamCaptureIsolation);
   merge(&stream->frontier, event->frontier);
-  shorten(id, stream);
+  shorten_frontier(id, stream);
   return cuda::kSuccess;
 }
 
-// Waiting for an event of a capture spoils it.
-cuda::Error Streams::captured(Event* event) {
+// Synchronizing with a captured event invalidates the capture.
+cuda::Error Streams::invalidate_by_event(Event* event) {
   event->capture->invalid = true;
   return cuda::kCapturedEvent;
 }
@@ -177,14 +181,14 @@ cuda::Error Streams::captured(Event* event) {
 cuda::Error Streams::sync_event(Id id) {
   Event* event = find_event(id);
   if (!event) return cuda::kInvalidResourceHandle;
-  if (event->capture) return captured(event);
+  if (event->capture) return invalidate_by_event(event);
   return queue_->finish(event->frontier);
 }
 
 cuda::Error Streams::query_event(Id id) {
   Event* event = find_event(id);
   if (!event) return cuda::kInvalidResourceHandle;
-  if (event->capture) return captured(event);
+  if (event->capture) return invalidate_by_event(event);
   bool wait = !queue_->done(event->frontier) && !event->polled;
   event->polled = wait;
   return wait ? cuda::kNotReady : queue_->finish(event->frontier);
@@ -203,7 +207,7 @@ cuda::Error Streams::begin(Id id, Mode mode) {
   Stream* stream = find(id);
   if (!stream) return cuda::kInvalidResourceHandle;
   if (id == kLegacy) return cuda::kStreamCaptureUnsupported;
-  if (stream->capture) return spoil(stream, cuda::kStreamCaptureUnsupported);
+  if (stream->capture) return invalidate_capture(stream, cuda::kStreamCaptureUnsupported);
   stream->capture = std::make_shared<Capture>(Capture{graphs_->create(), id, mode, false});
   stream->nodes.clear();
   return cuda::kSuccess;
@@ -215,9 +219,9 @@ cuda::Error Streams::end(Id id, Id* graph) {
   if (!origin->capture) return cuda::kIllegalState;
   std::shared_ptr<Capture> capture = origin->capture;
   cuda::Error error = capture->invalid ? cuda::kStreamCaptureInvalidated : cuda::kSuccess;
-  if (capture->origin != id) return spoil(origin, cuda::kStreamCaptureUnmatched);
+  if (capture->origin != id) return invalidate_capture(origin, cuda::kStreamCaptureUnmatched);
   const Graph* made = graphs_->at(capture->graph);
-  if (!made) error = cuda::kStreamCaptureInvalidated;  // destroyed by whoever asked the stream for it
+  if (!made) error = cuda::kStreamCaptureInvalidated;  // the graph was destroyed during the capture
   std::vector<Id> joined = made ? made->reach(origin->nodes) : std::vector<Id>{};
   for (auto& [other, stream] : streams_) {
     if (stream.capture != capture) continue;

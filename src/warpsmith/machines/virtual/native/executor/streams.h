@@ -1,4 +1,4 @@
-// Streams, events and captures: what waits for what, by CUDA's rules. Runs nothing itself; the queue does.
+// Streams, events and stream captures by the rules of CUDA. They decide the order of operations; the queue runs them.
 #pragma once
 
 #include <map>
@@ -21,9 +21,9 @@ struct Capture {
 struct Stream {
   bool blocking = true, gone = false, polled = false;  // blocking: ordered with the legacy default stream
   int priority = 0;
-  std::vector<Operation> frontier;  // what the next operation waits for
+  std::vector<Operation> frontier;  // operations that the next one waits for
   std::shared_ptr<Capture> capture;
-  std::vector<Id> nodes;  // the same while capturing
+  std::vector<Id> nodes;  // the same during a capture
 };
 
 struct Event {
@@ -49,8 +49,9 @@ class Streams {
   cuda::Error sync(Id stream);
   cuda::Error sync_all();
   cuda::Error query(Id stream);
-  // Calls that CUDA forbids while a capture that is not relaxed is on; they spoil it.
-  cuda::Error unsafe();
+  // Returns an error for a call that CUDA forbids during a capture in global or thread-local mode; the call invalidates
+  // it.
+  cuda::Error check_unsafe_call();
 
   Id create_event(bool timed);
   cuda::Error destroy_event(Id event);
@@ -67,10 +68,10 @@ class Streams {
  private:
   Stream* find(Id stream);
   Event* find_event(Id event);
-  std::vector<Operation> tail(Id id, const Stream& stream);
-  void shorten(Id id, Stream* stream);
-  cuda::Error spoil(Stream* stream, cuda::Error error);
-  cuda::Error captured(Event* event);
+  std::vector<Operation> work_before(Id id, const Stream& stream);
+  void shorten_frontier(Id id, Stream* stream);
+  cuda::Error invalidate_capture(Stream* stream, cuda::Error error);
+  cuda::Error invalidate_by_event(Event* event);
 
   Queue* queue_;
   Graphs* graphs_;

@@ -1,5 +1,5 @@
-// A tensor map of the virtual GPU: 128 bytes that the stand-in's encoder fills and that tensor copies read. The format
-// is its own; a map that NVIDIA's driver made has another.
+// Tensor maps of the virtual GPU: 128 bytes that the stand-in's encoder fills and that tensor copies read. The format
+// differs from the one of NVIDIA's driver.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct TensorMap {
   uint32_t magic = kMagic;
   uint8_t rank = 1, element_bytes = 4, swizzle_bytes = 16, unused = 0;
   uint64_t address = 0;
-  uint64_t strides[kMostAxes] = {};  // bytes from an element to the next; the first is the element's size
-  uint32_t last[kMostAxes] = {};     // the largest coordinate
+  uint64_t strides[kMostAxes] = {};  // bytes from an element to the next; the first is the size of an element
+  uint32_t last[kMostAxes] = {};     // largest coordinate of each axis
   uint16_t box[kMostAxes] = {};
   uint8_t spare[42] = {};
 };

@@ -1,5 +1,6 @@
-// What the stand-in runtime, the judge and the executor say to each other: fixed-layout frames over a socket.
-// One request, any number of errands the executor sends back (it cannot touch the host's memory itself), one reply.
+// Protocol of the executor with the stand-in runtime and the evaluator process: fixed-layout frames over a socket. A
+// request may be followed by host accesses, which the executor sends back because it cannot read the candidate's
+// memory, and ends with one reply.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ enum class Call : uint32_t {
   FreeAsync,      // address, stream
   MemoryInfo,     // -> free, total
   Pointer,        // address -> 1 when it lies in device memory
-  Import,         // bytes -> address of the next memory that the judge lends as a descriptor
+  Import,         // bytes -> address of the next memory that the evaluator process passed as a descriptor
   // transfers: rows of `width` bytes
   CopyIn = 30,  // stream, to, to pitch, from (host), from pitch, width, height, flags; bytes: the rows, unless lazy
   CopyOut,      // stream, to (host), to pitch, from, from pitch, width, height, flags
@@ -74,13 +75,13 @@ enum class Call : uint32_t {
   ExecLaunch,         // exec, stream
   ExecDestroy,        // exec
   GraphEdges,         // graph -> bytes: pairs of nodes, the second of which waits for the first
-  // the judge's own channel
-  JudgeAllocate = 200,  // bytes wanted -> address
-  JudgeWrite,           // address; bytes
-  JudgeRead,            // address, length -> bytes
-  JudgeFill,            // address, value, element bytes, elements
-  JudgeFacts,           // flags: 1 finish what is left, 2 forget afterwards -> bytes: JSON
-  JudgeMemory,          // -> free, total
+  // requests of the evaluator process
+  EvaluatorAllocate = 200,  // bytes wanted -> address
+  EvaluatorWrite,           // address; bytes
+  EvaluatorRead,            // address, length -> bytes
+  EvaluatorFill,            // address, value, element bytes, elements
+  EvaluatorFacts,           // flags: 1 finish pending work, 2 clear afterwards -> bytes: JSON
+  EvaluatorMemory,          // -> free, total
 };
 
 enum class Kind : uint32_t {
@@ -116,7 +117,7 @@ constexpr uint64_t pack(uint32_t low, uint32_t high) { return low | uint64_t(hig
 constexpr uint32_t low(uint64_t word) { return uint32_t(word); }
 constexpr uint32_t high(uint64_t word) { return uint32_t(word >> 32); }
 
-// What `Describe` answers with.
+// Reply of `Describe`.
 struct Device {
   char name[64] = {};
   uint64_t memory_bytes = 0, shared_per_block = 0, shared_per_block_optin = 0, shared_per_sm = 0, l2_bytes = 0;
@@ -124,7 +125,7 @@ struct Device {
   int32_t registers_per_sm = 0, clock_khz = 0, memory_clock_khz = 0, bus_bits = 0;
 };
 
-// The name of the environment variable that holds the number of the stand-in's socket.
+// Environment variable with the descriptor of the stand-in's socket.
 constexpr const char* kSocketVariable = "WARPSMITH_VGPU_FD";
 
 }  // namespace wire

@@ -1,4 +1,4 @@
-// One thing a stream can hold: a launch, a copy, a fill, a release of memory, or nothing at all.
+// Operations of a stream: a launch, a copy, a memset, a release of memory, or none.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct Kernel {
 
 enum class Direction : uint64_t { In = 0, Out = 1, Within = 2 };
 
-// Rows of `width` bytes. The host's side is an address in another process; `staged` holds its rows once read.
+// A copy of rows of `width` bytes. The address of the host side belongs to another process; `staged` holds its rows
+// once they are read.
 struct Copy {
   Direction direction = Direction::Within;
   uint64_t to = 0, to_pitch = 0, from = 0, from_pitch = 0, width = 0, height = 1;
