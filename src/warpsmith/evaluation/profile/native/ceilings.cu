@@ -1,5 +1,6 @@
-// What this GPU's memory does at most: reads, writes, copies, reads that the L2 answers, and an empty launch.
-// Prints one line `name value` each, bytes a second or microseconds; the best of several tries, since noise only slows.
+// Ceilings of this GPU: bandwidth of reads, writes, copies and L2 reads, and the time of an empty launch. Prints one
+// line `name value` for each, in bytes per second or microseconds. The best of several tries counts, because noise only
+// slows.
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,36 +18,39 @@ void check(cudaError_t error, const char* what) {
   exit(1);
 }
 
-// A line that is read once, and given up first or not: which of them is faster depends on the GPU.
-template <bool GivenUp>
+// Reads data that is used once, with or without the evict-first hint: which is faster depends on the GPU.
+template <bool EvictFirst>
 __device__ uint4 read_once(const uint4* from) {
-  return GivenUp ? __ldcs(from) : *from;
+  return EvictFirst ? __ldcs(from) : *from;
 }
 
-template <bool GivenUp>
+template <bool EvictFirst>
 __global__ void read_all(const uint4* x, unsigned* sink, long pieces) {
   unsigned sum = 0;
   const long step = (long)gridDim.x * blockDim.x;
   long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
   for (; i + (kUnrolled - 1) * step < pieces; i += kUnrolled * step) {
-    uint4 v[kUnrolled];
-    for (int k = 0; k < kUnrolled; ++k) v[k] = read_once<GivenUp>(x + i + k * step);
-    for (int k = 0; k < kUnrolled; ++k) sum += v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
+    uint4 values[kUnrolled];
+    for (int k = 0; k < kUnrolled; ++k) values[k] = read_once<EvictFirst>(x + i + k * step);
+    for (int k = 0; k < kUnrolled; ++k) sum += values[k].x ^ values[k].y ^ values[k].z ^ values[k].w;
   }
   if (sum == 0x5eed5eedu) *sink = sum;  // keeps the loads alive
 }
 
 __global__ void write_all(uint4* y, long pieces, unsigned value) {
   const long step = (long)gridDim.x * blockDim.x;
-  for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < pieces; i += step) y[i] = make_uint4(value, value, value, value);
+  for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < pieces; i += step)
+    y[i] = make_uint4(value, value, value, value);
 }
 
-template <bool GivenUp>
+template <bool EvictFirst>
 __global__ void copy_all(const uint4* x, uint4* y, long pieces) {
   const long i = (blockIdx.x * (long)blockDim.x) * kUnrolled + threadIdx.x;
-  uint4 v[kUnrolled];
-  for (int k = 0; k < kUnrolled; ++k) if (i + k * blockDim.x < pieces) v[k] = read_once<GivenUp>(x + i + k * blockDim.x);
-  for (int k = 0; k < kUnrolled; ++k) if (i + k * blockDim.x < pieces) __stcs(y + i + k * blockDim.x, v[k]);
+  uint4 values[kUnrolled];
+  for (int k = 0; k < kUnrolled; ++k)
+    if (i + k * blockDim.x < pieces) values[k] = read_once<EvictFirst>(x + i + k * blockDim.x);
+  for (int k = 0; k < kUnrolled; ++k)
+    if (i + k * blockDim.x < pieces) __stcs(y + i + k * blockDim.x, values[k]);
 }
 
 __global__ void read_l2(const uint4* x, unsigned* sink, unsigned pieces) {
@@ -55,8 +59,8 @@ __global__ void read_l2(const uint4* x, unsigned* sink, unsigned pieces) {
   for (int pass = 0; pass < kPasses; ++pass)
 #pragma unroll 8
     for (unsigned i = me; i < pieces; i += step) {
-      const uint4 v = __ldcg(x + ((i + pass * 4099u) & (pieces - 1)));
-      sum += v.x ^ v.y ^ v.z ^ v.w;
+      const uint4 values = __ldcg(x + ((i + pass * 4099u) & (pieces - 1)));
+      sum += values.x ^ values.y ^ values.z ^ values.w;
     }
   if (sum == 0x5eed5eedu) *sink = sum;
 }

@@ -234,8 +234,8 @@ void finish_stream(void* stream) {
 }
 
 bool is_pageable(const void* address) {
-  alignas(
-      16) int facts[32] = {};  // cudaPointerAttributes begins with the type of memory; 0 is cudaMemoryTypeUnregistered
+  // cudaPointerAttributes begins with the type of memory; 0 is cudaMemoryTypeUnregistered.
+  alignas(16) int facts[32] = {};
   return state().active && NEXT(cudaPointerGetAttributes)(facts, address) == 0 && facts[0] == 0;
 }
 

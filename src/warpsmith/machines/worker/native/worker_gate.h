@@ -21,8 +21,9 @@ class Gate {
  private:
   void watch();
   volatile unsigned* flag_ = nullptr;  // pinned host memory that the first block polls
-  void *function_ = nullptr, *flag_on_device_ = nullptr,
-       *device_flag_ = nullptr;  // the kernel; the device address of flag_; a flag in device memory
+  void* function_ = nullptr;           // the kernel
+  void* flag_on_device_ = nullptr;     // device address of flag_
+  void* device_flag_ = nullptr;        // flag in device memory, which the other blocks poll
   unsigned blocks_ = 0;
   std::atomic<unsigned> wanted_{0};
   std::atomic<bool> closed_{false}, ending_{false};

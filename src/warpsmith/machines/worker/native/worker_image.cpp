@@ -11,8 +11,8 @@
 namespace worker {
 namespace {
 
-constexpr uint64_t kWrapperBytes = 24,
-                   kPointerAt = 8;  // size of the wrapper that nvcc emits, and the offset of its pointer to the image
+// Size of the wrapper that nvcc emits, and the offset of its pointer to the image.
+constexpr uint64_t kWrapperBytes = 24, kPointerAt = 8;
 
 class Sections {
  public:

@@ -43,8 +43,9 @@ std::string take_name(Reader* from) {
 // declare fewer, and the runtime would then read beyond the captured arguments.
 bool match_parameters(const void* kernel, const std::vector<uint32_t>& sizes) {
   using ParameterInfo = int(const void*, size_t, size_t*, size_t*);
-  static ParameterInfo* const parameter_info = reinterpret_cast<ParameterInfo*>(
-      dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));  // runtimes before CUDA 12.4 lack it
+  // Runtimes before CUDA 12.4 lack the function.
+  static ParameterInfo* const parameter_info =
+      reinterpret_cast<ParameterInfo*>(dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));
   size_t at = 0, bytes = 0, count = 0;
   bool same = true;
   for (; parameter_info && parameter_info(kernel, count, &at, &bytes) == 0; ++count)

@@ -33,8 +33,7 @@ struct Gpu {
   size_t shared_per_sm = 233472;
   size_t shared_per_block = 49152;         // without opting in
   size_t shared_per_block_optin = 232448;  // with cudaFuncAttributeMaxDynamicSharedMemorySize
-  size_t memory_bytes =
-      size_t(4) << 30;  // the limit of allocations here, which is less than the memory of the real GPU
+  size_t memory_bytes = size_t(4) << 30;   // limit of allocations here, less than the real GPU has
 };
 
 struct Options {

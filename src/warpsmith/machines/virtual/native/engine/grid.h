@@ -25,8 +25,8 @@ struct Grid {
   std::string* printed = nullptr;
   std::function<const char*(Address)> function_name;
   bool check = true;
-  bool clustered =
-      false;  // other blocks may access shared memory, so its cells hold segments as those of global memory do
+  // Other blocks may access shared memory. Its cells then hold segments, as those of global memory do.
+  bool clustered = false;
   bool stop = false;
   uint32_t stopped_at = UINT32_MAX;  // the place of the instruction that stopped the launch
   bool stalled = false;              // a warp spins or sleeps, so another block should run

@@ -228,8 +228,8 @@ struct Block {
   Cells cells;  // shadow of shared memory
   Barrier barriers[16];
   ReleaseList cta_releases;
-  uint32_t cluster_arriving[32],
-      cluster_arrived[32];  // clocks released to the cluster's barrier: in this phase, in the last complete phase
+  // Clocks released to the cluster's barrier: in this phase, and in the last complete phase.
+  uint32_t cluster_arriving[32], cluster_arrived[32];
   uint32_t clock_base = 0;  // clocks in shared cells are relative to this value
   int passes = 0;
 };
