@@ -17,7 +17,7 @@ namespace warpsmith {
 namespace {
 
 constexpr uint64_t kCopied_bytes = 32 << 20;  // of one path
-constexpr char kProc[] = "/new/proc/";  // our own, where our pids are numbered as we see them
+constexpr char kProc[] = "/new/proc/";        // our own, where our pids are numbered as we see them
 
 bool write_map(pid_t pid, const char* name, unsigned int on_disk, unsigned int shown) {
   const std::string path = kProc + std::to_string(pid) + "/" + name;
@@ -64,7 +64,8 @@ bool list_tree(const files::path& from, std::vector<files::path>* found) {
   std::error_code error;
   uint64_t bytes = 0;
   found->push_back(from);
-  if (files::is_regular_file(from, error)) return files::file_size(from, error) <= kCopied_bytes || (errno = EFBIG, false);
+  if (files::is_regular_file(from, error))
+    return files::file_size(from, error) <= kCopied_bytes || (errno = EFBIG, false);
   for (const auto& entry : files::recursive_directory_iterator(from, error)) {
     if (entry.is_regular_file(error) && !entry.is_symlink(error)) bytes += entry.file_size(error);
     bytes += 4096;

@@ -24,8 +24,8 @@
 namespace warpsmith {
 namespace {
 
-constexpr double kFirstTick_s = 0.002;   // doubled up to one of the next two: short programs are looked at too
-constexpr double kOwnTick_s = 0.020;     // resident memory grows a few hundred MB in this time at most
+constexpr double kFirstTick_s = 0.002;    // doubled up to one of the next two: short programs are looked at too
+constexpr double kOwnTick_s = 0.020;      // resident memory grows a few hundred MB in this time at most
 constexpr double kForeignTick_s = 0.100;  // where every process of the machine has to be read
 constexpr double kWalk_s = 0.200;         // a walk through the writable folders costs more than a look at /proc
 
@@ -50,8 +50,8 @@ struct __attribute__((packed)) OutcomePayload {
 
 class Init {
  public:
-  Init(const Spec& spec, const Lines& lines, const Cgroup& cgroup, const Folders& folders, bool own_pids,
-       bool own_proc, bool new_root)
+  Init(const Spec& spec, const Lines& lines, const Cgroup& cgroup, const Folders& folders, bool own_pids, bool own_proc,
+       bool new_root)
       : spec_(spec),
         lines_(lines),
         cgroup_(cgroup),
@@ -226,7 +226,8 @@ void Init::kill_tree() {
   }
   for (int round = 0; round < 10000; ++round) {
     if (own_pids_) kill(-1, SIGKILL);
-    else for (const pid_t pid : watch_.read().pids) kill(pid, SIGKILL);
+    else
+      for (const pid_t pid : watch_.read().pids) kill(pid, SIGKILL);
     int status;
     rusage usage;
     pid_t pid;
@@ -257,10 +258,16 @@ void Init::finish() {
   const uint64_t largest_bytes = 1024 * static_cast<uint64_t>(all.ru_maxrss);
   // What outran the watch was stopped by the bound on its data, at twice the limit; files it maps are not its memory.
   const uint64_t outrun_bytes = spec_.limits.memory_bytes + spec_.limits.memory_bytes / 2;
-  if (stop_ == kNotStopped && spec_.limits.memory_bytes && spec_.limits.address_space && largest_bytes > outrun_bytes) stop_ = kMemory;
-  const OutcomePayload outcome = {
-      signaled,    value,   stop_, 0, std::max(peak_bytes_, largest_bytes),
-      peak_tasks_, seconds, to_s(all.ru_utime) + to_s(all.ru_stime)};
+  if (stop_ == kNotStopped && spec_.limits.memory_bytes && spec_.limits.address_space && largest_bytes > outrun_bytes)
+    stop_ = kMemory;
+  const OutcomePayload outcome = {signaled,
+                                  value,
+                                  stop_,
+                                  0,
+                                  std::max(peak_bytes_, largest_bytes),
+                                  peak_tasks_,
+                                  seconds,
+                                  to_s(all.ru_utime) + to_s(all.ru_stime)};
   frames::write_frame(lines_.status, kOutcome, &outcome, sizeof outcome);
   frames::write_frame(lines_.status, kStdout, output_text_);
   frames::write_frame(lines_.status, kStderr, errors_text_);
@@ -281,7 +288,7 @@ void run_init(Spec spec, Owner owner, int namespaces, const Cgroup& cgroup, cons
   const ssize_t told = read(lines.go, go, sizeof go);
   if (told < 1) _exit(1);  // the launcher died before it could watch over us
   if (owner.change && go[0] == '-') owner = own_user(std::string(go + 1, static_cast<size_t>(told - 1)));
-  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);         // the child, where it has our uid, can neither read nor trace us
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // the child, where it has our uid, can neither read nor trace us
   signal(SIGPIPE, SIG_IGN);
   if (namespaces & CLONE_NEWUTS) (void)!sethostname("confined", 8);
   const bool own_pids = namespaces & CLONE_NEWPID;

@@ -28,7 +28,7 @@ struct __attribute__((packed)) PathRule {
 };
 
 uint64_t file_rights(long version) {
-  uint64_t rights = (1ULL << 13) - 1;     // version 1: up to making symbolic links
+  uint64_t rights = (1ULL << 13) - 1;      // version 1: up to making symbolic links
   if (version >= 2) rights |= 1ULL << 13;  // moving between folders
   if (version >= 3) rights |= kTruncate;
   if (version >= 5) rights |= kDeviceControl;

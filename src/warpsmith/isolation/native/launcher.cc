@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   std::string error;
   if (!read_spec(spec_fd, &spec, &error)) fail(lines.status, error);
   const int judge = open_process(spec.judge);  // none before Linux 5.3: then the init process sees its pipe end
-  if (getppid() != spec.judge) return 1;  // it died before we looked
+  if (getppid() != spec.judge) return 1;       // it died before we looked
   int go[2];
   if (pipe2(go, O_CLOEXEC) != 0) fail(lines.status, std::string("pipe: ") + strerror(errno));
   Owner owner = choose_owner(spec);
@@ -70,7 +70,8 @@ int main(int argc, char** argv) {
   if (born.pid < 0) fail(lines.status, std::string("clone: ") + strerror(errno));
   // A subordinate id needs both: a user namespace that maps it, and a root of its own, since the user's folders may be
   // closed to other users.
-  if (owner.subordinate && (born.flags & kMapped) != kMapped) owner = own_user("subordinate ids need user and mount namespaces");
+  if (owner.subordinate && (born.flags & kMapped) != kMapped)
+    owner = own_user("subordinate ids need user and mount namespaces");
   if (born.pid == 0) {
     close(go[1]);
     lines.go = go[0];

@@ -21,8 +21,8 @@ bool restrict_one(const std::string& path, uint64_t attributes) {
   struct statvfs now;
   if (statvfs(path.c_str(), &now) != 0) return false;
   unsigned long flags = MS_BIND | MS_REMOUNT;
-  const unsigned long kept[][2] = {{ST_RDONLY, MS_RDONLY},   {ST_NOSUID, MS_NOSUID},         {ST_NODEV, MS_NODEV},
-                                   {ST_NOEXEC, MS_NOEXEC},   {ST_NOATIME, MS_NOATIME},       {ST_RELATIME, MS_RELATIME},
+  const unsigned long kept[][2] = {{ST_RDONLY, MS_RDONLY},        {ST_NOSUID, MS_NOSUID},   {ST_NODEV, MS_NODEV},
+                                   {ST_NOEXEC, MS_NOEXEC},        {ST_NOATIME, MS_NOATIME}, {ST_RELATIME, MS_RELATIME},
                                    {ST_NODIRATIME, MS_NODIRATIME}};
   for (const auto& [from, to] : kept) flags |= (now.f_flag & from) ? to : 0;
   if (attributes & kReadOnly) flags |= MS_RDONLY;

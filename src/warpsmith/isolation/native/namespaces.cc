@@ -153,8 +153,10 @@ bool map_ids(pid_t pid, const Spec& spec, Owner* owner) {
     return true;
   }
   const std::string zero = owner->change ? identity(0) : "";
-  if (!owner->change) write_map(pid, "setgroups", "deny");  // the kernel's condition for a map written without privilege
-  return write_map(pid, "uid_map", zero + identity(owner->uid)) && write_map(pid, "gid_map", zero + identity(owner->gid));
+  if (!owner->change)
+    write_map(pid, "setgroups", "deny");  // the kernel's condition for a map written without privilege
+  return write_map(pid, "uid_map", zero + identity(owner->uid)) &&
+         write_map(pid, "gid_map", zero + identity(owner->gid));
 }
 
 }  // namespace warpsmith

@@ -14,8 +14,8 @@ struct Born {
   int flags = 0;   // the CLONE_NEW* flags it got
 };
 
-// As root, an unused high uid if the machine's uid map has it, else nobody. As an ordinary user, a subordinate id if the
-// spec has some. Else the user itself.
+// As root, an unused high uid if the machine's uid map has it, else nobody. As an ordinary user, a subordinate id if
+// the spec has some. Else the user itself.
 Owner choose_owner(const Spec& spec);
 
 // The user itself, with the reason for it.

@@ -22,7 +22,8 @@ class Report {
   void achieved(const std::string& part) { lines_ += "+" + part + "\n"; }
   void missing(const std::string& part, std::string reason) {
     for (char& letter : reason)
-      if (letter == '\n') letter = ' ';  // a path in the reason must not begin a line of its own, which could name a part
+      if (letter == '\n')
+        letter = ' ';  // a path in the reason must not begin a line of its own, which could name a part
     lines_ += "-" + part + ": " + reason + "\n";
   }
   // The usual case: a system call that worked or left its reason in errno.

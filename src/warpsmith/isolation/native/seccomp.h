@@ -1,5 +1,6 @@
 // A seccomp filter builder and the two filters: `general`, which the launcher puts on every confined child before it
-// runs, and `worker`, which the worker puts on itself before it loads untrusted code. Header only: the worker includes it.
+// runs, and `worker`, which the worker puts on itself before it loads untrusted code. Header only: the worker includes
+// it.
 #pragma once
 
 #include <errno.h>
@@ -41,8 +42,12 @@ struct Test {
 
 // The kernel reads commands and flags as 32-bit numbers, so their low word decides; of a pointer both words count.
 constexpr uint32_t low(int argument) { return offsetof(seccomp_data, args) + 8 * static_cast<uint32_t>(argument); }
-inline Test word(int argument, std::vector<uint32_t> values, uint32_t mask = ~0U) { return {low(argument), mask, std::move(values)}; }
-inline std::vector<Test> null_pointer(int argument) { return {{low(argument), ~0U, {0}}, {low(argument) + 4, ~0U, {0}}}; }
+inline Test word(int argument, std::vector<uint32_t> values, uint32_t mask = ~0U) {
+  return {low(argument), mask, std::move(values)};
+}
+inline std::vector<Test> null_pointer(int argument) {
+  return {{low(argument), ~0U, {0}}, {low(argument) + 4, ~0U, {0}}};
+}
 
 // Builds a BPF program as a list of independent rules; what no rule takes gets the default action.
 class Filter {
@@ -75,7 +80,8 @@ class Filter {
       body.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, test.offset));
       body.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, test.mask));
       for (size_t left = test.values.size(); left > 0; --left)  // a hit jumps over the other values and the miss
-        body.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, test.values[test.values.size() - left], static_cast<uint8_t>(left), 0));
+        body.push_back(
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, test.values[test.values.size() - left], static_cast<uint8_t>(left), 0));
       misses.push_back(body.size());
       body.push_back(BPF_STMT(BPF_JMP | BPF_JA, 0));
     }
@@ -126,18 +132,59 @@ class Filter {
 // memory that no resident-set watch can see.
 inline std::vector<long> refused_calls() {
   std::vector<long> calls = {
-      SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp, SYS_mount, SYS_umount2, SYS_pivot_root,
-      SYS_chroot, SYS_setns, SYS_unshare, SYS_bpf, SYS_perf_event_open, SYS_keyctl, SYS_add_key, SYS_request_key,
-      SYS_kexec_load, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_userfaultfd, SYS_swapon, SYS_swapoff,
-      SYS_reboot, SYS_acct, SYS_quotactl, SYS_syslog, SYS_settimeofday, SYS_clock_settime, SYS_clock_adjtime,
-      SYS_adjtimex, SYS_sethostname, SYS_setdomainname, SYS_vhangup, SYS_open_by_handle_at, SYS_name_to_handle_at,
-      SYS_lookup_dcookie, SYS_nfsservctl, SYS_personality, SYS_fanotify_init, SYS_move_pages, SYS_migrate_pages,
-      SYS_shmget, SYS_shmat, SYS_msgget, SYS_semget, SYS_mq_open,
+      SYS_ptrace,
+      SYS_process_vm_readv,
+      SYS_process_vm_writev,
+      SYS_kcmp,
+      SYS_mount,
+      SYS_umount2,
+      SYS_pivot_root,
+      SYS_chroot,
+      SYS_setns,
+      SYS_unshare,
+      SYS_bpf,
+      SYS_perf_event_open,
+      SYS_keyctl,
+      SYS_add_key,
+      SYS_request_key,
+      SYS_kexec_load,
+      SYS_init_module,
+      SYS_finit_module,
+      SYS_delete_module,
+      SYS_userfaultfd,
+      SYS_swapon,
+      SYS_swapoff,
+      SYS_reboot,
+      SYS_acct,
+      SYS_quotactl,
+      SYS_syslog,
+      SYS_settimeofday,
+      SYS_clock_settime,
+      SYS_clock_adjtime,
+      SYS_adjtimex,
+      SYS_sethostname,
+      SYS_setdomainname,
+      SYS_vhangup,
+      SYS_open_by_handle_at,
+      SYS_name_to_handle_at,
+      SYS_lookup_dcookie,
+      SYS_nfsservctl,
+      SYS_personality,
+      SYS_fanotify_init,
+      SYS_move_pages,
+      SYS_migrate_pages,
+      SYS_shmget,
+      SYS_shmat,
+      SYS_msgget,
+      SYS_semget,
+      SYS_mq_open,
 #ifdef SYS_kexec_file_load
       SYS_kexec_file_load,
 #endif
 #ifdef SYS_io_uring_setup
-      SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register,
+      SYS_io_uring_setup,
+      SYS_io_uring_enter,
+      SYS_io_uring_register,
 #endif
 #ifdef SYS_pidfd_getfd
       SYS_pidfd_getfd,
@@ -146,7 +193,12 @@ inline std::vector<long> refused_calls() {
       SYS_process_madvise,
 #endif
 #ifdef SYS_open_tree
-      SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick,
+      SYS_open_tree,
+      SYS_move_mount,
+      SYS_fsopen,
+      SYS_fsconfig,
+      SYS_fsmount,
+      SYS_fspick,
 #endif
 #ifdef SYS_mount_setattr
       SYS_mount_setattr,
@@ -158,8 +210,16 @@ inline std::vector<long> refused_calls() {
       SYS_memfd_secret,
 #endif
 #if defined(__x86_64__)
-      SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_uselib, SYS_ustat, SYS_sysfs, SYS__sysctl, SYS_create_module,
-      SYS_get_kernel_syms, SYS_query_module,
+      SYS_iopl,
+      SYS_ioperm,
+      SYS_modify_ldt,
+      SYS_uselib,
+      SYS_ustat,
+      SYS_sysfs,
+      SYS__sysctl,
+      SYS_create_module,
+      SYS_get_kernel_syms,
+      SYS_query_module,
 #endif
   };
   return calls;
@@ -192,8 +252,8 @@ inline Filter general_filter(const General& options) {
   return filter;
 }
 
-// While the artifact is loaded its constructors run already, so they meet all of the filter but its last part: files may
-// be opened to read, for dlopen. Installed again as closed, the two filters add up and the stricter answer counts.
+// While the artifact is loaded its constructors run already, so they meet all of the filter but its last part: files
+// may be opened to read, for dlopen. Installed again as closed, the two filters add up and the stricter answer counts.
 enum class Phase { kLoading, kClosed };
 
 // Calls that compute, wait, and talk over descriptors that are already open.
@@ -203,29 +263,91 @@ enum class Phase { kLoading, kClosed };
 //   - a signal handler, whatever sends the signal (SIGIO, timers, message queues, directory and lease notices, a fault
 //     on a guarded page, SIGSYS): no rt_sigaction and no sigaltstack. A mask only delays signals, and without a handler
 //     each of them ends the process or does nothing, so rt_sigprocmask stays for the C library.
-//   - another thread or process: no clone, fork, vfork, exec; io_uring and aio are missing too, though they run no code.
-//   - a restartable sequence, to whose abort address the kernel returns after a preemption, in any code: no rseq, and the
+//   - another thread or process: no clone, fork, vfork, exec; io_uring and aio are missing too, though they run no
+//   code.
+//   - a restartable sequence, to whose abort address the kernel returns after a preemption, in any code: no rseq, and
+//   the
 //     worker refuses to load where the C library has registered an area (GLIBC_TUNABLES).
 //   - a page fault answered by somebody else: no userfaultfd.
 // What remains is code that the candidate writes over the worker's own. Hence answers are claims, and what is timed is
 // repeated by a process that never held the artifact.
 inline std::vector<long> worker_calls() {
   return {
-      SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_close, SYS_lseek, SYS_fstat,
-      SYS_ppoll, SYS_pselect6, SYS_epoll_pwait, SYS_epoll_ctl, SYS_epoll_create1, SYS_eventfd2, SYS_pipe2, SYS_dup,
-      SYS_dup3, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_mincore, SYS_mlock,
-      SYS_munlock, SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy, SYS_brk, SYS_futex, SYS_sched_yield,
-      SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_getcpu,
-      SYS_nanosleep, SYS_clock_nanosleep, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_times, SYS_getpid,
-      SYS_gettid, SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrusage, SYS_sysinfo, SYS_uname,
-      SYS_getrandom, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_membarrier, SYS_exit,
-      SYS_exit_group, SYS_getcwd, SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime,
+      SYS_read,
+      SYS_write,
+      SYS_readv,
+      SYS_writev,
+      SYS_pread64,
+      SYS_pwrite64,
+      SYS_close,
+      SYS_lseek,
+      SYS_fstat,
+      SYS_ppoll,
+      SYS_pselect6,
+      SYS_epoll_pwait,
+      SYS_epoll_ctl,
+      SYS_epoll_create1,
+      SYS_eventfd2,
+      SYS_pipe2,
+      SYS_dup,
+      SYS_dup3,
+      SYS_mmap,
+      SYS_munmap,
+      SYS_mprotect,
+      SYS_mremap,
+      SYS_madvise,
+      SYS_mincore,
+      SYS_mlock,
+      SYS_munlock,
+      SYS_mbind,
+      SYS_get_mempolicy,
+      SYS_set_mempolicy,
+      SYS_brk,
+      SYS_futex,
+      SYS_sched_yield,
+      SYS_sched_getaffinity,
+      SYS_sched_setaffinity,
+      SYS_sched_getparam,
+      SYS_sched_getscheduler,
+      SYS_getcpu,
+      SYS_nanosleep,
+      SYS_clock_nanosleep,
+      SYS_clock_gettime,
+      SYS_clock_getres,
+      SYS_gettimeofday,
+      SYS_times,
+      SYS_getpid,
+      SYS_gettid,
+      SYS_getppid,
+      SYS_getuid,
+      SYS_geteuid,
+      SYS_getgid,
+      SYS_getegid,
+      SYS_getrusage,
+      SYS_sysinfo,
+      SYS_uname,
+      SYS_getrandom,
+      SYS_rt_sigprocmask,
+      SYS_rt_sigreturn,
+      SYS_restart_syscall,
+      SYS_membarrier,
+      SYS_exit,
+      SYS_exit_group,
+      SYS_getcwd,
+      SYS_timerfd_create,
+      SYS_timerfd_settime,
+      SYS_timerfd_gettime,
       SYS_sendto,  // the line to the executor of a virtual GPU; no socket can be made here
 #ifdef SYS_futex_waitv
       SYS_futex_waitv,
 #endif
 #if defined(__x86_64__)
-      SYS_poll, SYS_select, SYS_epoll_wait, SYS_time, SYS_arch_prctl, SYS_pipe,
+      SYS_poll,
+      SYS_select,
+      SYS_epoll_wait,
+      SYS_time,
+      SYS_arch_prctl,
+      SYS_pipe,
 #endif
   };
 }
@@ -237,7 +359,8 @@ inline void allow_loading(Filter* filter) {
   filter->on_arguments(SYS_openat, {word(2, {0}, kWriting)}, SECCOMP_RET_ALLOW);
   filter->on_all({SYS_newfstatat, SYS_faccessat, SYS_readlinkat, SYS_statfs, SYS_getdents64}, SECCOMP_RET_ALLOW);
   // For the second filter only: with another flag a constructor would get a descriptor that answers for calls.
-  filter->on_arguments(SYS_seccomp, {word(0, {SECCOMP_SET_MODE_FILTER}), word(1, {SECCOMP_FILTER_FLAG_TSYNC})}, SECCOMP_RET_ALLOW);
+  filter->on_arguments(SYS_seccomp, {word(0, {SECCOMP_SET_MODE_FILTER}), word(1, {SECCOMP_FILTER_FLAG_TSYNC})},
+                       SECCOMP_RET_ALLOW);
 #ifdef SYS_statx
   filter->on(SYS_statx, SECCOMP_RET_ALLOW);
 #endif
@@ -253,8 +376,8 @@ inline void allow_descriptors(Filter* filter) {
   filter->on_arguments(SYS_fcntl, {word(1, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL})}, SECCOMP_RET_ALLOW);
   filter->on_arguments(SYS_fcntl, {word(1, {F_SETFL}), word(2, {0}, O_ASYNC)}, SECCOMP_RET_ALLOW);
   filter->on_arguments(SYS_ioctl, {word(1, {FIONREAD, FIONBIO, FIOCLEX, TCGETS})}, SECCOMP_RET_ALLOW);
-  // NVIDIA's commands: of type 'F' for /dev/nvidia*, plain numbers for /dev/nvidia-uvm. FIOASYNC, FIOSETOWN, SIOCSPGRP and
-  // all that terminals and sockets have are of other types.
+  // NVIDIA's commands: of type 'F' for /dev/nvidia*, plain numbers for /dev/nvidia-uvm. FIOASYNC, FIOSETOWN, SIOCSPGRP
+  // and all that terminals and sockets have are of other types.
   filter->on_arguments(SYS_ioctl, {word(1, {0, 'F' << 8}, 0xFF00)}, SECCOMP_RET_ALLOW);
 }
 
@@ -263,7 +386,8 @@ inline Filter worker_filter(Phase phase) {
   filter.on_all(worker_calls(), SECCOMP_RET_ALLOW);
   filter.on(SYS_clone3, fail(ENOSYS));
   // abort() and a fault of the worker's own. glibc's own signals, which have handlers, are not sent.
-  filter.on_arguments(SYS_tgkill, {word(0, {static_cast<uint32_t>(getpid())}), word(2, {SIGABRT, SIGSEGV})}, SECCOMP_RET_ALLOW);
+  filter.on_arguments(SYS_tgkill, {word(0, {static_cast<uint32_t>(getpid())}), word(2, {SIGABRT, SIGSEGV})},
+                      SECCOMP_RET_ALLOW);
   filter.on_arguments(SYS_prlimit64, null_pointer(2), SECCOMP_RET_ALLOW);  // reading only
   filter.on_arguments(SYS_prctl, {word(0, {PR_SET_NAME})}, SECCOMP_RET_ALLOW);
   allow_descriptors(&filter);

@@ -33,7 +33,7 @@ struct Limits {
 // The ids that /etc/subuid and /etc/subgid grant to an ordinary user, and the setuid programs that map them.
 struct Subordinate {
   unsigned int uid = 0, gid = 0;
-  unsigned int count = 0;           // 0: none, for the reason in `refusal`
+  unsigned int count = 0;  // 0: none, for the reason in `refusal`
   std::string newuidmap, newgidmap;
   std::string refusal;
 };
