@@ -176,7 +176,7 @@ def test_a_recording_of_memory_that_lies_elsewhere_is_refused(bench: Bench) -> N
     _, recording = bench.recorded("launch")
     moved = CapturedOperations("", (1 << 30, 0, 0), recording.operations)
     refused = bench.again(moved)
-    assert refused.status is Status.BAD_REQUEST and "elsewhere" in refused.text
+    assert refused.status is Status.BAD_REQUEST and "other addresses" in refused.text
 
 
 def swapped(recording: CapturedOperations) -> CapturedOperations:

@@ -28,7 +28,7 @@ int main() {
       reached.push_back(known);
       if (draw() % 10 == 0) {
         Operation seen = 1 + draw() % next;
-        order.host_saw(seen);
+        order.host_waited_for(seen);
         host.insert(seen);
         host.insert(reached[seen].begin(), reached[seen].end());
       }
