@@ -38,7 +38,7 @@ _secret: ContextVar[random.Random | None] = ContextVar("secret", default=None)
 
 @contextmanager
 def unrepeated(draw: random.Random) -> Iterator[None]:
-    """Inside, whatever is drawn comes from here and not from a trial's seed, and fast."""
+    """Draw all values inside from a fast source in place of the test input's seed."""
     token = _secret.set(draw)
     try:
         yield
@@ -51,7 +51,7 @@ def _generator(device: torch.device, seed: int) -> torch.Generator:
 
 
 class RandomWords:
-    """Random words of 63 bits, one after the other, on the default device."""
+    """A stream of random words on the default device, derived from one seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed, self._is_keyed = seed, is_keyed(seed)
@@ -62,12 +62,12 @@ class RandomWords:
 
     @property
     def is_current(self) -> bool:
-        """Whether normal values are made as they are today; seeds of the first scheme keep theirs."""
+        """Whether normal values are made as in the current scheme; seeds of the first scheme keep theirs."""
         return self._is_keyed or self._secret is not None
 
     @property
     def generator(self) -> torch.Generator | None:
-        """Torch's own, where the seed is not asked; of the device that is the default one now."""
+        """Torch's generator on the default device, or None if the seed decides."""
         if self._secret is None:
             return None
         device = torch.get_default_device()
@@ -76,19 +76,19 @@ class RandomWords:
         return self._generators[device]
 
     def take(self, count: int) -> Tensor:
-        """The next ones, int64."""
+        """Return the next words, 63 bits each, as int64."""
         if (generator := self.generator) is not None:
             return torch.randint((1 << 63) - 1, (count,), dtype=torch.int64, generator=generator)
         return self._whole(count).bitwise_and_((1 << 63) - 1)
 
     def halves(self, count: int) -> Tensor:
-        """So many words of 32 bits, an even number, int32."""
+        """Return an even number of words of 32 bits, as int32."""
         if (generator := self.generator) is not None:
             return torch.randint(-(1 << 31), 1 << 31, (count,), dtype=torch.int32, generator=generator)
         return self._whole(count // 2).view(torch.int32)
 
     def _whole(self, count: int) -> Tensor:
-        """The next ones of the seed with all 64 bits."""
+        """Return the next words of the seed with all 64 bits."""
         word = torch.arange(self._first(), self._first() + count, dtype=torch.int64)
         word.mul_(_signed(STEP)).add_(self._begin())
         self._taken += count
@@ -97,7 +97,7 @@ class RandomWords:
         return word
 
     def pick(self, high: int) -> int:
-        """A whole number below `high`; the same without numbers, on no device."""
+        """Draw an integer below `high` without a tensor."""
         if self._secret is not None:
             return self._secret.randrange(high)
         self._taken += 1
@@ -111,7 +111,7 @@ class RandomWords:
 
 
 def scattered(value: int) -> int:
-    """The same hash of one whole number."""
+    """Return the splitmix64 hash of one integer."""
     word = value * STEP & ((1 << 64) - 1)
     for shift, factor in ROUNDS:
         word = (word ^ (word >> shift)) * factor & ((1 << 64) - 1)
@@ -119,13 +119,13 @@ def scattered(value: int) -> int:
 
 
 def _signed(value: int) -> int:
-    """The int64 with these low 64 bits."""
+    """Return the int64 with the same low 64 bits."""
     low = value & ((1 << 64) - 1)
     return low - (1 << 64) if low >= 1 << 63 else low
 
 
 class Draw:
-    """The source of randomness that a task's `inputs` is given: a trial's family, init, element type and seed."""
+    """The random source of a task's `inputs`: the family, initialization, element type and seed of a test input."""
 
     def __init__(self, trial: Trial) -> None:
         self.family = trial.family
@@ -134,7 +134,7 @@ class Draw:
         self._words = RandomWords(trial.seed)
 
     def input(self, *shape: int, scale: float = 1.0) -> Tensor:
-        """Data of the trial's family, times `scale`."""
+        """Draw data of the family, times `scale`."""
         if self.dtype in WHOLE_TYPES:
             return self._whole(shape)
         values = FAMILIES[self.family].sample(self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
@@ -147,7 +147,7 @@ class Draw:
         return (self.bits(WHOLE - low, *shape) + low).to(self.dtype)
 
     def parameter(self, *shape: int, mean: float = 0.0, std: float = 1.0) -> Tensor:
-        """A parameter by the trial's init."""
+        """Draw a parameter by the initialization."""
         if self.init is Init.FRESH and mean:
             return torch.full(shape, mean, dtype=self.dtype)
         spread = 4 * std if self.init is Init.WIDE else std
@@ -157,11 +157,11 @@ class Draw:
         return values.to(self.dtype)
 
     def indices(self, high: int, *shape: int) -> Tensor:
-        """Whole numbers below `high`, int64."""
+        """Draw integers below `high`, as int64."""
         return self.bits(high, *shape)
 
     def normal(self, *shape: int) -> Tensor:
-        """Float64 values of mean zero and variance one with full mantissas."""
+        """Draw float64 values with mean 0, variance 1 and full mantissas."""
         if not self._words.is_current:
             return self._first_normal(*shape)
         found = torch.empty(prod(shape), dtype=torch.float64)
@@ -171,7 +171,7 @@ class Draw:
         return found.add_(PARTS / 2).mul_(2.0**-32 * 2**0.5).reshape(shape)
 
     def _first_normal(self, *shape: int) -> Tensor:
-        """The same of the first scheme: sums of six uniform ones of 21 bits."""
+        """Draw normal values as in the first scheme: sums of six uniform values of 21 bits."""
         total = torch.zeros(shape, dtype=torch.float64)
         for _ in range(2):
             word = self.bits((1 << (3 * BITS)) - 1, *shape)
@@ -180,21 +180,21 @@ class Draw:
         return (total - 3 * (UNIT - 1)) / UNIT * 2**0.5
 
     def uniform(self, *shape: int) -> Tensor:
-        """Float64 values in [0, 1)."""
+        """Draw float64 values in [0, 1)."""
         return self.bits(1 << 53, *shape).double() / (1 << 53)
 
     def bits(self, high: int, *shape: int) -> Tensor:
-        """Whole numbers below `high` from the seed."""
+        """Draw integers below `high`."""
         return self._words.take(prod(shape)).remainder_(high).reshape(shape)
 
     def axis(self, count: int) -> int:
-        """One of so many axes, mostly the last, never the first of several; drawn without tensors, as an outline is."""
+        """Draw an axis, mostly the last, never the first of several. Outlines hold no numbers, so no tensor is used."""
         if count == 1 or self._words.pick(2):
             return count - 1
         return 1 + self._words.pick(count - 1)
 
     @property
     def smallest(self) -> float:
-        """The smallest positive number of the element type: a denormal."""
+        """The smallest positive number of the element type, a denormal."""
         info = torch.finfo(self.dtype)
         return info.tiny * info.eps

@@ -19,7 +19,7 @@ FEW = 8  # terms at most on which a sum lives
 
 @dataclass(frozen=True)
 class FamilyRow:
-    """One input family: how it is drawn, what holds it, and what the checks and the timing assume of it."""
+    """One input family: its sampler, the element types that hold it, and what checks and timing assume of it."""
 
     sample: "Callable[[Draw, tuple[int, ...]], Tensor]"  # float64 values of a shape, none of whose sizes is 0
     least_bytes: int = 1  # of the narrowest float that has the exponents and the fraction for it
@@ -30,7 +30,7 @@ class FamilyRow:
     large: bool = False  # whether inputs are large in shapes of any size
 
     def fits(self, dtype: Dtype) -> bool:
-        """Whether an element type can hold it."""
+        """Return whether an element type can hold the family."""
         return dtype.bytes >= self.least_bytes if dtype.floating else self.whole
 
 
@@ -48,7 +48,7 @@ def _one_hot(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
 
 
 def _block_one_hot(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
-    """Each sum along one axis, a drawn one, lives on up to eight terms that follow each other."""
+    """Draw values whose sums along one axis have at most eight neighbouring non-zero terms."""
     if not shape:
         return draw.normal()
     axis = draw.axis(len(shape))
@@ -97,7 +97,7 @@ FAMILIES: Mapping[Family, FamilyRow] = {
 
 
 def families_of(task: Task, dtype: Dtype) -> tuple[Family, ...]:
-    """The families that inputs of a task are drawn from, as far as an element type holds them."""
+    """Return the families of a task's inputs that an element type can hold."""
     written = [family for case in task.cases for family in case.families]
     few = [Family.BLOCK_ONE_HOT] if task.multiplies_matrices else []
     return tuple(family for family in dict.fromkeys([*written, *few]) if FAMILIES[family].fits(dtype))

@@ -24,7 +24,7 @@ Pick = Callable[[random.Random, int, int], int]
 
 
 def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
-    """The cases that a seed stands for, always the same ones; none for a task without ranges."""
+    """Draw the held-out cases of a seed; none for a task without ranges."""
     if task.heldout is None:
         return ()
     source = random.Random(seed)
@@ -47,9 +47,9 @@ def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
 
 
 def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
-    """Cases where one axis that a sum may run over is about as long as it can be, and the others are short.
+    """Draw cases of 16-bit types with one long axis of a sum and short other axes (first scheme).
 
-    Only in 16-bit types: there a sum kept in the element type shows when it is long, and float32 has a gate of its own.
+    A sum kept in a 16-bit type shows if it is long; float32 has the precision gate.
     """
     if task.heldout is None or not (narrow := [dtype for dtype in task.heldout.dtypes if dtype in NARROW]):
         return ()
@@ -63,10 +63,10 @@ def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
 def longest_cases(
     task: Task, direction: Direction, source: random.Random, fits: Callable[[Case], bool]
 ) -> tuple[Case, ...]:
-    """Of every element type a case whose sums are about as long as they can be and which fits, as far as there is one.
+    """Draw for each element type a case with a sum about as long as the ranges allow.
 
-    A sum kept in a narrower type shows when it is long, and so does what is narrow from some row on: in the widest type
-    it is the axis of the longest sums, in the others any.
+    A sum kept in a narrower type shows if it is long, and so does a kernel that is narrow from some row on. The
+    widest type gets the axis of the longest sums, the others any axis of a sum.
     """
     if task.heldout is None:
         return ()
@@ -84,7 +84,7 @@ def longest_cases(
 
 
 def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
-    """Larger timing cases with sizes a little smaller than theirs: what a kernel is worth where nobody tuned it."""
+    """Draw cases a little smaller than the larger timing cases: shapes that nobody tuned a kernel for."""
     if task.heldout is None:
         return ()
     source = random.Random(f"near {seed}")
@@ -95,7 +95,7 @@ def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
 
 
 def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
-    """One of them; none where the task's formulas refuse every try."""
+    """Draw a case near a timing case, or return None if the task's formulas refuse every try."""
     moving = sum(name in heldout.axes and size > KIND for name, size in case.axes.items())
     for _ in range(TRIES // 10):
         shares = {name: source.uniform(*NEAR_SHARE) ** (1 / max(1, moving)) for name in case.axes}
@@ -106,7 +106,7 @@ def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
 
 
 def _smaller(size: int, share: float, reach: Reach | None) -> int:
-    """About this share of a size, as even as it is; the size itself where that cannot be, or where it says a kind."""
+    """Return about this share of a size with its powers of two; the size itself if that is impossible."""
     if reach is None or size <= KIND:
         return size
     step = lcm(reach.multiple, gcd(size, NEAR_EVEN))
@@ -115,7 +115,7 @@ def _smaller(size: int, share: float, reach: Reach | None) -> int:
 
 
 def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random, others: Pick | None = None) -> Case | None:
-    """The case for one axis; none where the task's formulas refuse every try."""
+    """Draw a case with one long axis, or return None if the task's formulas refuse every try."""
     for _ in range(TRIES // 10):
         axes = {
             name: _size(reach, source, _longest if name == axis else others or _short)
@@ -129,7 +129,7 @@ def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random, othe
 def _drawn(
     name: str, heldout: Heldout, source: random.Random, place: int, taken: list[Mapping[str, int]]
 ) -> Mapping[str, int]:
-    """Sizes that the task's formulas allow, unlike those before where the ranges leave a choice."""
+    """Draw sizes that the task's formulas allow, different from earlier ones if the ranges permit."""
     spare: Mapping[str, int] | None = None
     for _ in range(TRIES):
         axes = _sizes(heldout.axes, source, place)
@@ -145,7 +145,7 @@ def _drawn(
 
 
 def _sizes(reaches: Mapping[str, Reach], source: random.Random, place: int) -> Mapping[str, int]:
-    """Each axis by the pick of this place; in the place of ones, one axis alone is one."""
+    """Draw every axis by the pick of this place; for ones, a single axis is one."""
     pick = PICKS[place % len(PICKS)]
     lone = source.choice(list(reaches)) if reaches else ""
     return {
@@ -162,7 +162,7 @@ def _size(reach: Reach, source: random.Random, pick: Pick) -> int:
 
 
 def _any(source: random.Random, low: int, high: int) -> int:
-    """Large and small alike: even in logarithm, so that a range of thousands still gives tens."""
+    """Draw a value evenly in its logarithm, so that a range of thousands still gives tens."""
     return min(high, int(low * ((high + 1) / max(low, 1)) ** source.random())) if low > 0 else source.randint(low, high)
 
 
@@ -191,9 +191,9 @@ def _sixty_fours(source: random.Random, low: int, high: int) -> int:
 
 
 def _multiple(of: int, source: random.Random, low: int, high: int) -> int:
-    """A multiple of a tile and, of the smaller tile, none of the larger: each may be a plan of its own.
+    """Draw a multiple of a tile; of the smaller tile, none of the larger, since kernels may have a plan for each.
 
-    Of the smaller one where the range is too short for the larger; any number where it says what a case is.
+    A range too short for the larger tile uses the smaller. A small range says what kind a case is: any value.
     """
     if high <= KIND:
         return _any(source, low, high)

@@ -13,7 +13,7 @@ LARGEST = 1 << 33  # elements of one tensor, as in a task file
 
 @dataclass(frozen=True)
 class ExampleShape:
-    """One example input: its sizes, element type, and the bound of its values where they are whole numbers."""
+    """One example input: its sizes, its element type, and the limit of its values if they are integers."""
 
     dims: tuple[int, ...]
     dtype: str = "float32"
@@ -22,7 +22,7 @@ class ExampleShape:
 
 
 def read_shape(text: str) -> ExampleShape:
-    """The input a text stands for; a `UsageError` says what is wrong with it."""
+    """Parse an input's text. Raise UsageError for a text that is not an input."""
     match = FORM.match(text.strip())
     if match is None:
         raise UsageError(
@@ -38,7 +38,7 @@ def read_shape(text: str) -> ExampleShape:
 
 
 def shape_text(name: str, dims: Iterable[int], dtype: str) -> str:
-    """An input as `read_shape` takes it."""
+    """Return an input as text that `read_shape` parses."""
     return f"{name}={'x'.join(map(str, dims))}:{dtype}"
 
 

@@ -1,4 +1,4 @@
-"""Arguments changed in a way that a seed decides: one element, a row, or order or size of all. Knows no reference."""
+"""Perturbations of arguments that a seed decides: one element, a row, the order or the size of all values."""
 
 from math import prod
 
@@ -25,7 +25,7 @@ SCALE = 2.0**20  # of values around one: float16 ends at 2^16, and of 2^-20 it h
 
 
 def twisted(arguments: Values, signature: Signature, trial: Trial) -> Values:
-    """The arguments of a trial after its twist; other tensors than inputs and parameters stay as they are."""
+    """Return the arguments after the perturbation of a test input; only inputs and parameters change."""
     if trial.twist is Twist.NONE:
         return arguments
     source = torch.Generator().manual_seed(trial.seed ^ 0x7157)
@@ -46,7 +46,7 @@ def _exchanged(value: Value, changed: dict[int, Tensor]) -> Value:
 
 
 def _nudged(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """One element of one of them is far above all others: below them, a maximum would not show it."""
+    """Raise one element far above all others; a smaller change would not show in a maximum."""
     chosen = _below(len(every), source)
     found = every[chosen].clone()
     index = torch.unravel_index(torch.randint(found.numel(), (), generator=source), found.shape)
@@ -63,8 +63,10 @@ def _peaked(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
 
 
 def _with_rows(every: list[Tensor], by: float, source: torch.Generator) -> list[Tensor]:
-    """Part of a row of each is far from the others. No two of them may meet, since their product would be past what
-    float32 tells apart: each is in a matrix of its own, or in columns of its own, or there is only one.
+    """Raise part of a row of each tensor.
+
+    No two raised rows may meet in a product, which float32 could not represent: each row is in a matrix or in columns of
+    its own, or only one tensor changes.
     """
     count, room = len(every), min(prod(tensor.shape[:-2]) for tensor in every)
     if room >= count:
@@ -77,7 +79,7 @@ def _with_rows(every: list[Tensor], by: float, source: torch.Generator) -> list[
 
 
 def _with_row(tensor: Tensor, place: int, part: tuple[int, int], by: float, source: torch.Generator) -> Tensor:
-    """Up to half of a row of one matrix, in a part of its columns: its number and how many there are."""
+    """Raise up to half of a row of one matrix, within one part of its columns."""
     found = tensor.clone()
     stack = found[(None,) * (3 - found.dim())]
     matrix = stack[torch.unravel_index(torch.tensor(place), stack.shape[:-2])]
@@ -91,7 +93,7 @@ def _with_row(tensor: Tensor, place: int, part: tuple[int, int], by: float, sour
 
 
 def _shuffled(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """The same values in another order."""
+    """Return the same values in another order."""
     return [_reordered(tensor, torch.randperm(tensor.numel(), generator=source)) for tensor in every]
 
 
@@ -101,7 +103,7 @@ def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
 
 
 def _scaled(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """By a power of two and its inverse in turn, so that what two of them make together stays as it was."""
+    """Multiply by a power of two and by its inverse in turn, so that products keep their size."""
     first = SCALE if _below(2, source) else 1 / SCALE
     return [tensor * (1 / first if place % 2 else first) for place, tensor in enumerate(every)]
 

@@ -25,7 +25,7 @@ def computable(tensor: Tensor) -> Tensor:
 
 
 def tensors(values: Iterable[Value]) -> list[Tensor]:
-    """All tensors among the values, those inside tuples included, in order."""
+    """Return all tensors among the values in order, including those inside tuples."""
     found: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
@@ -36,7 +36,7 @@ def tensors(values: Iterable[Value]) -> list[Tensor]:
 
 
 def mapped(values: Sequence[Value], change: Callable[[Tensor], Tensor]) -> Values:
-    """The values with every tensor changed; numbers and absent tensors stay as they are."""
+    """Apply a function to every tensor; other values stay as they are."""
 
     def one(value: Value) -> Value:
         if isinstance(value, Tensor):
@@ -49,12 +49,12 @@ def mapped(values: Sequence[Value], change: Callable[[Tensor], Tensor]) -> Value
 
 
 def widened(values: Sequence[Value]) -> Values:
-    """The values with floating tensors in float64: what a reference is computed from."""
+    """Return the values with floating-point tensors in float64, from which a reference is computed."""
     return mapped(values, lambda t: t.double() if t.is_floating_point() else t)
 
 
 def outputs(result: object) -> tuple[Tensor, ...]:
-    """What a torch function returned, as a tuple of tensors."""
+    """Return a torch function's results as a tuple of tensors. Raise TypeError for other values."""
     found = tuple(result) if isinstance(result, tuple | list) else (result,)
     for part in found:
         if not isinstance(part, Tensor):

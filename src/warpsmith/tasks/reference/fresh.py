@@ -1,4 +1,4 @@
-"""Fresh problems in number: every one is a draw of its own, so that nothing can be replayed or pieced together."""
+"""Endless fresh problems, each with inputs of its own."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from warpsmith.tasks.reference.program import Problem, moved, problem, sided, so
 
 
 def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
-    """Endless fresh problems of a trial, on the device, from one secret seed."""
+    """Yield fresh problems of a test input without end, on the device, from one secret seed."""
     draw = KeyedRandom(seed, "problems")
     while True:
         other = trial.model_copy(update={"seed": input_seed(draw)})
@@ -24,7 +24,7 @@ def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, devi
 
 
 def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
-    """A problem of this trial of which only the shapes, strides and element types matter."""
+    """Return a problem without numbers: its shapes, strides and element types alone."""
     if not isinstance(task, LocalTask):
         return task.problem(direction, trial)
     program = sided(task.program, direction)

@@ -1,6 +1,6 @@
-"""The running side of a task: arguments for a trial, the torch function, its gradients, its float64 reference.
+"""The program of a task: its arguments, its torch function, its gradients and its float64 reference.
 
-Whatever format a task was written in, it becomes a `TaskProgram`; nothing above this file knows the format.
+A task of any format becomes a `TaskProgram`; no later package depends on the format.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,21 +37,21 @@ SIDES = (0, 1, -1)  # of zero on which they lie; 0: on both
 
 
 class TaskProgram(Protocol):
-    """A task that can be run. `forward` is plain torch; `saved` is what torch would keep for backward."""
+    """A task that can run: `forward` is plain torch, `saved` are the tensors that torch keeps for backward."""
 
     @property
     def task(self) -> Task: ...
 
     def arguments(self, trial: Trial) -> Values:
-        """Forward's arguments in the order of its signature, on the default device, in the trial's element type."""
+        """Return forward's arguments on the default device, in the element type of the test input."""
         ...
 
     def forward(self, arguments: Values) -> tuple[Tensor, ...]:
-        """The reference function at whatever precision the arguments have."""
+        """Return the results of the reference function at the precision of the arguments."""
         ...
 
     def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """Backward's arguments for these forward arguments and upstream gradients."""
+        """Return backward's arguments for these forward arguments and upstream gradients."""
         ...
 
 
@@ -59,26 +59,26 @@ class TaskProgram(Protocol):
 class Choosing(Protocol):
     """A program whose forward makes choices that rounding may flip: ReLU's gate, the place of a maximum.
 
-    Backward is handed those choices among the saved tensors; its float64 truth must follow them, not make its own.
+    Backward receives these choices among the saved tensors, and its float64 reference must follow them.
     """
 
     def chosen(self, arguments: Values, kept: Values) -> tuple[Tensor, ...]:
-        """Forward with its choices taken from the saved tensors."""
+        """Return forward's results with the choices of the saved tensors."""
         ...
 
 
 @runtime_checkable
 class TwoSided(Protocol):
-    """A program whose backward pass was written in another file, with arguments of its own."""
+    """A program whose backward pass is another file with arguments of its own."""
 
     def side(self, direction: Direction) -> TaskProgram:
-        """The program to run for one direction."""
+        """Return the program of one direction."""
         ...
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One call to be made: the arguments, what torch gives for it, and the float64 truth."""
+    """One call: its arguments, torch's own results, and the float64 reference."""
 
     arguments: Values
     native: tuple[Tensor, ...]
@@ -87,7 +87,7 @@ class Problem:
 
 
 def problem(program: TaskProgram, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
-    """The call a trial stands for in one direction, with its reference, drawn and solved on the device."""
+    """Return the call of a test input in one direction with its reference, computed on the device."""
     one = sided(program, direction)
     with torch.device(device):
         drawn = mapped(one.arguments(trial), lambda tensor: tensor.to(device))
@@ -98,7 +98,7 @@ def problem(program: TaskProgram, direction: Direction, trial: Trial, device: st
 
 
 def _is_held(one: Problem) -> bool:
-    """Whether the element types hold the results, and torch's own way there."""
+    """Return whether the element types can hold the reference and torch's own results."""
     pairs = zip(one.native, one.expected, strict=True)
     return all(_finite(native) and _finite(truth.to(native.dtype)) for native, truth in pairs)
 
@@ -108,19 +108,19 @@ def _finite(tensor: Tensor) -> bool:
 
 
 def moved(one: Problem, device: str) -> Problem:
-    """The same problem with its tensors on a device."""
+    """Return the problem with its tensors on another device."""
     native, expected = (tuple(tensor.to(device) for tensor in part) for part in (one.native, one.expected))
     arguments = mapped(one.arguments, lambda tensor: tensor.to(device))
     return replace(one, arguments=arguments, native=native, expected=expected)
 
 
 def sided(program: TaskProgram, direction: Direction) -> TaskProgram:
-    """The program whose forward arguments a direction starts from: almost always the program itself."""
+    """Return the program that has the forward arguments of a direction; almost always the program itself."""
     return program.side(direction) if isinstance(program, TwoSided) else program
 
 
 def solved(program: TaskProgram, direction: Direction, arguments: Values, seed: int) -> Problem:
-    """The call for these arguments of `sided(...)`, on whatever device they are; `seed` draws upstream gradients."""
+    """Return the call with these arguments and its reference; `seed` draws upstream gradients."""
     if direction is Direction.FORWARD:
         terms = partial(signs.of_product, program.forward, program.task.forward, arguments, seed)
         return Problem(arguments, program.forward(arguments), program.forward(widened(arguments)), terms)
@@ -141,9 +141,10 @@ def solved(program: TaskProgram, direction: Direction, arguments: Values, seed: 
 
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
-    """Random upstream gradients for the results, from the seed: uniform, of a drawn size, with all bits of the type.
+    """Draw upstream gradients for the results: uniform, of a drawn size, with all bits of the element type.
 
-    They lie around zero or on one side of it: a sum of those around it all but vanishes, and could be left out.
+    They lie around zero or on one side of it: a kernel could leave out a sum of gradients around zero, which almost
+    vanishes.
     """
     words, drawn = RandomWords(seed ^ 0x5EED), scattered(seed ^ 0x512E)
     size, side = SIZES[drawn % len(SIZES)], SIDES[drawn // len(SIZES) % len(SIDES)]
@@ -161,13 +162,13 @@ def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
 
 
 def differentiable(signature: Signature, arguments: Values) -> list[Tensor]:
-    """The tensors among forward's arguments that a gradient flows to, in order."""
+    """Return the tensors among forward's arguments that have a gradient, in order."""
     chosen = [value for spec, value in zip(signature.arguments, arguments, strict=True) if spec.role in DIFFERENTIABLE]
     return [tensor for tensor in tensors(chosen) if tensor.is_floating_point()]
 
 
 def gradient_names(signature: Signature, arguments: Values) -> list[str]:
-    """The name of the gradient of each of those tensors; the parts of a tuple are numbered."""
+    """Return the name of the gradient of each of these tensors; the parts of a tuple are numbered."""
     names: list[str] = []
     for spec, value in zip(signature.arguments, arguments, strict=True):
         if spec.role in DIFFERENTIABLE:
@@ -179,14 +180,14 @@ def gradient_names(signature: Signature, arguments: Values) -> list[str]:
 
 
 def gradient_order(signature: Signature, arguments: Values, results: Sequence[str]) -> list[int]:
-    """Where each result of backward stands among the gradients; a result that this call lacks is left out."""
+    """Return the place of each result of backward among the gradients; results that this call lacks are left out."""
     names = gradient_names(signature, arguments)
     wanted = [f"{name}_{i}" if name not in names else name for name in results for i in range(len(names))]
     return [names.index(name) for name in dict.fromkeys(wanted) if name in names]
 
 
 def gradients(forward: Forward, signature: Signature, arguments: Values, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """`autograd.grad` of a reference function at the precision of the arguments."""
+    """Return the gradients of a reference function at the precision of the arguments."""
     fresh = leaves(signature, arguments)
     wanted = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
     with torch.enable_grad():
@@ -196,7 +197,7 @@ def gradients(forward: Forward, signature: Signature, arguments: Values, grads: 
 
 
 def leaves(signature: Signature, arguments: Values) -> Values:
-    """The arguments with fresh leaves of a graph in the place of what a gradient flows to."""
+    """Return the arguments with differentiable tensors as new leaves of a graph."""
 
     def leaf(tensor: Tensor) -> Tensor:
         return tensor.detach().clone().requires_grad_(tensor.is_floating_point())
@@ -212,7 +213,7 @@ def leaves(signature: Signature, arguments: Values) -> Values:
 
 
 def checked(signature: Signature, arguments: Sequence[Value]) -> Values:
-    """The arguments, or a `TypeError` that says which one does not fit the signature."""
+    """Return the arguments. Raise TypeError for a value that does not fit the signature."""
     if len(arguments) != len(signature.arguments):
         raise TypeError(f"inputs gave {len(arguments)} values; forward takes {len(signature.arguments)}")
     for spec, value in zip(signature.arguments, arguments, strict=True):

@@ -19,15 +19,15 @@ Results = tuple[Tensor, ...]
 
 
 def of_linear(function: Callable[[Sequence[Tensor]], Results], given: Sequence[Tensor], seed: int) -> Results:
-    """The size of the terms of a function that is linear in what it is given."""
+    """Return the size of the terms of a function that is linear in the given tensors."""
     return _sizes(lambda source: function([tensor * _signs(tensor, source) for tensor in given]), given[0].device, seed)
 
 
 def of_product(function: Callable[[Values], Results], signature: Signature, given: Values, seed: int) -> Results | None:
-    """The size of the terms of a product: its parameters change a little, or without any the last tensor.
+    """Return the size of the terms of a product, or None if the task is no product.
 
-    None where there is no product. A change of everything would tell how ill-conditioned the function is, which
-    excuses nobody: exp(x) of a large x is no sum.
+    Only the parameters change a little, or the last tensor if there are none. A change of all arguments would measure
+    the condition of the function, which excuses no error: exp(x) of a large x is no sum.
     """
     if not signature.is_product:
         return None
