@@ -116,7 +116,7 @@ def test_a_plan_of_the_first_scheme_is_what_it_was(name: str) -> None:
 
 
 def test_a_record_names_its_scheme_and_an_older_one_has_the_first(golden_text: str) -> None:
-    assert EvaluationConfig().options(3).scheme == SCHEME == 2
+    assert EvaluationConfig().stored(3).scheme == SCHEME == 2
     assert Record.parse(golden_text).options.scheme == 1
     assert isinstance(secret_source(3, "plan", 2), KeyedRandom)
     assert secret_source(3, "plan", 1).getrandbits(62) == random.Random(3).getrandbits(62)

@@ -65,8 +65,8 @@ def _peaked(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
 def _with_rows(every: list[Tensor], by: float, source: torch.Generator) -> list[Tensor]:
     """Raise part of a row of each tensor.
 
-    No two raised rows may meet in a product, which float32 could not represent: each row is in a matrix or in columns of
-    its own, or only one tensor changes.
+    No two raised rows may meet in a product, which float32 could not represent: each row is in a matrix or in columns
+    of its own, or only one tensor changes.
     """
     count, room = len(every), min(prod(tensor.shape[:-2]) for tensor in every)
     if room >= count:
