@@ -163,7 +163,7 @@ def _without_clocks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(timing_session, "open_baseline_host", lambda *_which: Torch())
     patch.setattr("warpsmith.evaluation.timing.preload_torch", lambda *_which: None)
     patch.setattr(timing_stage, "SEARCH", RULE)
-    patch.setattr(sample, "undisturbed", lambda flushes_us: [True] * len(flushes_us))
+    patch.setattr(sample, "find_undisturbed", lambda flushes_us: [True] * len(flushes_us))
     for module in (rules, sample):
         patch.setattr(module, "slack_us", lambda _time_us: ANY_US)
 
