@@ -22,20 +22,20 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_the_nearest_that_divides_memory(tree: Path) -> None:
-    assert cgroup.divisible(tree / "membership", tree / "mounts") == tree / "top" / "a"
+    assert cgroup.find_divisible_cgroup(tree / "membership", tree / "mounts") == tree / "top" / "a"
 
 
 def test_none_where_memory_is_not_divided(tree: Path) -> None:
     for control in tree.rglob("cgroup.subtree_control"):
         control.write_text("cpu\n")
-    assert cgroup.divisible(tree / "membership", tree / "mounts") is None
+    assert cgroup.find_divisible_cgroup(tree / "membership", tree / "mounts") is None
 
 
 def test_none_without_a_v2_hierarchy(tree: Path) -> None:
     (tree / "mounts").write_text("30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
-    assert cgroup.divisible(tree / "membership", tree / "mounts") is None
+    assert cgroup.find_divisible_cgroup(tree / "membership", tree / "mounts") is None
 
 
 def test_none_for_a_process_outside_of_v2(tree: Path) -> None:
     (tree / "membership").write_text("4:memory:/old\n")
-    assert cgroup.divisible(tree / "membership", tree / "mounts") is None
+    assert cgroup.find_divisible_cgroup(tree / "membership", tree / "mounts") is None

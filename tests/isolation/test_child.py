@@ -16,9 +16,9 @@ import pytest
 from warpsmith.base import HarnessError
 from warpsmith.isolation import (
     ChildOutcome,
-    Fault,
     Frame,
     FrameError,
+    FrameFault,
     Limit,
     Policy,
     ProcessLimits,
@@ -43,7 +43,7 @@ def test_the_exit_code_is_passed_on(attempt: Attempt, code: int) -> None:
 def test_the_signal_is_passed_on(attempt: Attempt, policy: Policy, what: str, number: signal.Signals) -> None:
     outcome = attempt(what)
     assert (outcome.exit_code, outcome.signal, outcome.stopped) == (None, number, None)
-    assert number.name in outcome.sentence(policy)
+    assert number.name in outcome.describe(policy)
 
 
 def test_stdin_is_given_whole(commons: Path, policy: Policy) -> None:
@@ -105,25 +105,25 @@ def test_frames_go_both_ways(judge: str, commons: Path, policy: Policy) -> None:
 
 def test_wrong_frames_are_values(commons: Path, policy: Policy) -> None:
     with spawn([commons / "hostile", "say", "this is not a frame at all"], policy) as child:
-        assert _fault(child.receive(5.0)) is Fault.JUNK
+        assert _fault(child.receive(5.0)) is FrameFault.JUNK
     with spawn([commons / "hostile", "say", "short"], policy) as child:
-        assert _fault(child.receive(5.0)) is Fault.SHORT
+        assert _fault(child.receive(5.0)) is FrameFault.SHORT
     with spawn([commons / "hostile", "exit", "0"], policy) as child:
-        assert _fault(child.receive(5.0)) is Fault.MISSING
+        assert _fault(child.receive(5.0)) is FrameFault.MISSING
         assert child.wait().ok
-        assert _fault(child.send(Frame(1, b"x"))) is Fault.MISSING
+        assert _fault(child.send(Frame(1, b"x"))) is FrameFault.MISSING
     with spawn([commons / "hostile", "sleep", "5"], policy) as child:
-        assert _fault(child.receive(0.05)) is Fault.LATE
-        assert _fault(child.send(Frame(1, b"x" * 10_000_000), timeout_s=0.05)) is Fault.LATE
+        assert _fault(child.receive(0.05)) is FrameFault.LATE
+        assert _fault(child.send(Frame(1, b"x" * 10_000_000), timeout_s=0.05)) is FrameFault.LATE
     with spawn([commons / "hostile", "echo_frames"], policy) as child:
         child.send(Frame(1, b"x"))
-        assert _fault(child.receive(5.0, kind=2)) is Fault.KIND
+        assert _fault(child.receive(5.0, kind=2)) is FrameFault.KIND
 
 
 def test_a_surplus_is_seen_after_the_end(commons: Path, policy: Policy) -> None:
     with spawn([commons / "hostile", "say", "more"], policy) as child:
         assert child.wait().ok
-        assert _fault(child.surplus()) is Fault.EXTRA
+        assert _fault(child.read_surplus()) is FrameFault.EXTRA
 
 
 def test_passed_descriptors_follow_from_five(commons: Path, policy: Policy) -> None:
@@ -188,7 +188,7 @@ def test_torch_runs_and_a_hundred_gigabytes_are_named() -> None:
     outcome = run([sys.executable, "-c", script], policy)
     assert outcome.stdout == b"3.0\n", outcome.stderr
     assert outcome.stopped is Limit.MEMORY
-    assert outcome.sentence(policy) == "it asked for more than 4 GiB of memory"
+    assert outcome.describe(policy) == "it asked for more than 4 GiB of memory"
 
 
 def test_many_children_at_once_stay_apart(commons: Path, policy: Policy) -> None:
@@ -197,7 +197,7 @@ def test_many_children_at_once_stay_apart(commons: Path, policy: Policy) -> None
     assert [answer.stdout for answer in answers] == [b"%d" % i for i in range(40)]
 
 
-def _fault(answer: Frame | FrameError | None) -> Fault | None:
+def _fault(answer: Frame | FrameError | None) -> FrameFault | None:
     return answer.fault if isinstance(answer, FrameError) else None
 
 
@@ -216,7 +216,7 @@ def test_nothing_of_the_launcher_is_written_to_what_a_child_is_given() -> None:
 
 def test_an_exchange_with_a_mute_child_ends_at_its_limit(commons: Path, policy: Policy) -> None:
     with spawn([commons / "hostile", "sleep", "30"], policy) as child:
-        assert _fault(child.exchange(Frame(1), 0.6, 1, 100, spin_s=0.1).answer) is Fault.LATE
+        assert _fault(child.exchange(Frame(1), 0.6, 1, 100, spin_s=0.1).answer) is FrameFault.LATE
         child.kill()
         assert child.wait().signal == signal.SIGKILL, "it was still asleep"
 
@@ -228,4 +228,4 @@ def test_an_exchange_is_timed_until_the_answer_begins(commons: Path, policy: Pol
         assert 0 < found.seconds < 2.0
         child.kill()
         child.wait()
-        assert _fault(child.exchange(Frame(1), 1.0, 1, 100, spin_s=0.1).answer) is Fault.MISSING
+        assert _fault(child.exchange(Frame(1), 1.0, 1, 100, spin_s=0.1).answer) is FrameFault.MISSING

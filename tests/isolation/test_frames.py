@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base.native import build_native
-from warpsmith.isolation import Fault, Frame, FrameError, FrameReader, FrameWriter
+from warpsmith.isolation import Frame, FrameError, FrameFault, FrameReader, FrameWriter
 from warpsmith.isolation.frames import HEAD, HEADER_BYTES, MAGIC, VERSION, encode
 from warpsmith.isolation.launcher import NATIVE
 
@@ -44,7 +44,7 @@ def test_a_frame_comes_back_as_it_went(size: int) -> None:
     with reader_of(encode(frame) + encode(Frame(3))) as reader:
         assert reader.read(5.0) == frame
         assert reader.read(5.0) == Frame(3)
-        assert reader.read(5.0) == FrameError(Fault.MISSING, "the other end closed without it")
+        assert reader.read(5.0) == FrameError(FrameFault.MISSING, "the other end closed without it")
 
 
 def test_the_layout_is_fixed() -> None:
@@ -77,7 +77,7 @@ def test_a_length_beyond_the_limit_allocates_nothing() -> None:
     with reader_of(HEAD.pack(MAGIC, VERSION, 1, 1 << 62) + bytes(4)) as reader:
         answer = reader.read(5.0, limit_bytes=1 << 20)
     assert isinstance(answer, FrameError)
-    assert answer.fault is Fault.OVERSIZED
+    assert answer.fault is FrameFault.OVERSIZED
     assert str(1 << 62) in answer.detail and str(1 << 20) in answer.detail
 
 
@@ -91,8 +91,8 @@ def test_a_frame_that_stops_is_late_and_one_that_ends_is_short(cut: int) -> None
     os.close(out)
     with reader_of(raw) as reader:
         short = reader.read(5.0)
-    assert isinstance(late, FrameError) and late.fault is Fault.LATE
-    assert isinstance(short, FrameError) and short.fault is Fault.SHORT
+    assert isinstance(late, FrameError) and late.fault is FrameFault.LATE
+    assert isinstance(short, FrameError) and short.fault is FrameFault.SHORT
 
 
 def test_a_trickle_is_late_as_a_whole() -> None:
@@ -112,7 +112,7 @@ def test_a_trickle_is_late_as_a_whole() -> None:
     writer.join()
     os.close(into)
     os.close(out)
-    assert isinstance(answer, FrameError) and answer.fault is Fault.LATE
+    assert isinstance(answer, FrameError) and answer.fault is FrameFault.LATE
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 1_000_003])

@@ -84,7 +84,7 @@ def test_a_sentence_names_the_bound(limit: Limit) -> None:
     )
     bounds = {Limit.WALL: "1.5 s", Limit.CPU: "2 s", Limit.MEMORY: "3 GiB", Limit.OUTPUT: "4 KiB"}
     bounds |= {Limit.PROCESSES: "5 processes", Limit.FILE_SIZE: "7 MiB", Limit.KILLED: "judge"}
-    assert bounds[limit] in limit.sentence(limits)
+    assert bounds[limit] in limit.describe(limits)
 
 
 @pytest.mark.parametrize("name", ["wall_s", "memory_bytes", "processes"])

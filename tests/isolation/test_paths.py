@@ -6,26 +6,26 @@ from pathlib import Path
 import pytest
 
 from warpsmith.isolation import Policy, run, system_paths
-from warpsmith.isolation.paths import view
+from warpsmith.isolation.paths import resolve_paths
 
 
 def test_links_on_the_way_are_kept_and_the_place_is_canonical(tmp_path: Path) -> None:
     (tmp_path / "real" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "chain").symlink_to(tmp_path / "link")
-    shown = view([tmp_path / "chain" / "deep"], [])
+    shown = resolve_paths([tmp_path / "chain" / "deep"], [])
     assert shown.binds == ((str(tmp_path / "real" / "deep"), False),)
     assert dict(shown.links) == {str(tmp_path / "chain"): str(tmp_path / "link"), str(tmp_path / "link"): "real"}
 
 
 def test_what_lies_in_a_shown_folder_is_not_shown_twice(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert view([tmp_path / "a", tmp_path / "a" / "b"], []).binds == ((str(tmp_path / "a"), False),)
+    assert resolve_paths([tmp_path / "a", tmp_path / "a" / "b"], []).binds == ((str(tmp_path / "a"), False),)
 
 
 def test_a_writable_folder_in_a_readable_one_comes_after_it(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
-    shown = view([tmp_path / "a", tmp_path / "a" / "b" / "c"], [tmp_path / "a" / "b"])
+    shown = resolve_paths([tmp_path / "a", tmp_path / "a" / "b" / "c"], [tmp_path / "a" / "b"])
     assert shown.binds == (
         (str(tmp_path / "a"), False),
         (str(tmp_path / "a" / "b"), True),
@@ -37,14 +37,14 @@ def test_a_circle_of_links_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").symlink_to("y")
     (tmp_path / "y").symlink_to("x")
     with pytest.raises(OSError, match="more than 40 links"):
-        view([tmp_path / "x"], [])
+        resolve_paths([tmp_path / "x"], [])
 
 
 def test_parents_in_a_link_target_are_followed(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "a" / "up").symlink_to("../b")
-    assert view([tmp_path / "a" / "up"], []).binds == ((str(tmp_path / "b"), False),)
+    assert resolve_paths([tmp_path / "a" / "up"], []).binds == ((str(tmp_path / "b"), False),)
 
 
 @pytest.mark.usefixtures("own_places")

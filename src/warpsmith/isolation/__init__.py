@@ -1,18 +1,18 @@
-"""A child process with limits, namespaces, seccomp and Landlock, and the frames it speaks. Knows no kernels."""
+"""Confined child processes (limits, namespaces, seccomp, Landlock), and the frames that they exchange."""
 
 from typing import TYPE_CHECKING
 
 from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.isolation.child import Child, ChildOutcome, Exchanged, run, spawn
-    from warpsmith.isolation.collect import Refused, collect_file
+    from warpsmith.isolation.child import Child, ChildOutcome, ExchangeResult, run, spawn
+    from warpsmith.isolation.collect import RefusedFile, collect_file
     from warpsmith.isolation.frames import (
         HEAD,
         HEADER_BYTES,
-        Fault,
         Frame,
         FrameError,
+        FrameFault,
         FrameReader,
         FrameWriter,
         encode,

@@ -1,4 +1,4 @@
-"""The cgroup that may be divided among children, where this machine has one. Knows nothing of children."""
+"""The search for a cgroup that this process may divide among its children."""
 
 import os
 from functools import lru_cache
@@ -9,9 +9,9 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 @lru_cache(maxsize=4)
-def divisible(membership: Path = MEMBERSHIP, mounts: Path = MOUNTS) -> Path | None:
-    """The nearest cgroup at or above our own whose children are bounded in memory and where we may make one."""
-    top, own = _mount_point(mounts.read_text()), _own_path(membership.read_text())
+def find_divisible_cgroup(membership: Path = MEMBERSHIP, mounts: Path = MOUNTS) -> Path | None:
+    """Return the nearest cgroup from our own upwards in which a child gets a memory limit, or None."""
+    top, own = _find_mount_point(mounts.read_text()), _find_own_path(membership.read_text())
     if top is None or own is None:
         return None
     here = top / own.lstrip("/")
@@ -23,8 +23,9 @@ def divisible(membership: Path = MEMBERSHIP, mounts: Path = MOUNTS) -> Path | No
     return None
 
 
-def _mount_point(mounts: str) -> Path | None:
-    """Where the v2 hierarchy is mounted: the fifth field of the line whose type, after the dash, is cgroup2."""
+def _find_mount_point(mounts: str) -> Path | None:
+    """Return the mount point of the version 2 hierarchy, or None."""
+    # proc(5): the fifth field is the mount point, and the type follows the dash.
     for line in mounts.splitlines():
         fields, _, kind = line.partition(" - ")
         if kind.startswith("cgroup2 "):
@@ -32,11 +33,13 @@ def _mount_point(mounts: str) -> Path | None:
     return None
 
 
-def _own_path(membership: str) -> str | None:
+def _find_own_path(membership: str) -> str | None:
+    """Return the cgroup of this process in the version 2 hierarchy, or None."""
     return next((line[3:] for line in membership.splitlines() if line.startswith("0::")), None)
 
 
 def _divides_memory(folder: Path) -> bool:
+    """Return whether children of the cgroup have a memory controller."""
     try:
         return "memory" in (folder / "cgroup.subtree_control").read_text().split()
     except OSError:

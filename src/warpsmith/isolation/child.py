@@ -1,4 +1,4 @@
-"""A confined child process: run one to its end, or keep one and speak frames with it."""
+"""A confined child process: run a program to its end, or start a program and exchange frames."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ from types import TracebackType
 
 from warpsmith.base import HarnessError
 from warpsmith.isolation.exchange import exchange
-from warpsmith.isolation.frames import LIMIT_BYTES, Fault, Frame, FrameError, FrameReader, FrameWriter, encode
+from warpsmith.isolation.frames import LIMIT_BYTES, Frame, FrameError, FrameFault, FrameReader, FrameWriter, encode
 from warpsmith.isolation.launcher import ENVIRONMENT, encode_spec, launcher
 from warpsmith.isolation.policy import Limit, Policy
 from warpsmith.records import Confined
@@ -23,14 +23,14 @@ from warpsmith.records import Confined
 # Kinds of the status frames, as in native/report.h.
 CONFINED, FAILED, OUTCOME, STDOUT, STDERR = 1, 2, 3, 4, 5
 OUTCOME_PAYLOAD = struct.Struct("<iiIIQQdd")  # OutcomePayload of native/init.cc
-WHOLE_S = 1.0  # for the rest of an answer that began in time
-GRACE_S = 20.0  # for the launcher's own work on a busy machine, beyond the child's wall-clock limit
-PIPE_BYTES = 1 << 20  # tensors travel through these
+WHOLE_S = 1.0  # for the rest of an answer whose first byte came in time
+GRACE_S = 20.0  # for the launcher itself on a busy machine, beyond the child's wall-clock limit
+PIPE_BYTES = 1 << 20  # capacity of each pipe: frames with tensors pass through it
 
 
 @dataclass(frozen=True)
 class ChildOutcome:
-    """How a child ended. Exactly one of `exit_code` and `signal` is set; output is cut at the limit."""
+    """The end of a child. Exactly one of `exit_code` and `signal` is set; output is cut at its limit."""
 
     exit_code: int | None
     signal: int | None
@@ -45,39 +45,42 @@ class ChildOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with exit code 0."""
+        """Whether the program ended by itself with exit code 0."""
         return self.exit_code == 0 and self.stopped is None
 
-    def sentence(self, policy: Policy) -> str:
-        """How it ended, in words."""
+    def describe(self, policy: Policy) -> str:
+        """Return a clause for a message: the limit, the signal or the exit code."""
         if self.stopped is not None:
-            return self.stopped.sentence(policy.limits)
+            return self.stopped.describe(policy.limits)
         if self.signal is not None:
             return f"it died of signal {self.signal} ({_signal_name(self.signal)})"
         return f"it ended with exit code {self.exit_code}"
 
 
 def run(argv: Sequence[str | os.PathLike[str]], policy: Policy, stdin: bytes = b"") -> ChildOutcome:
-    """Run a program to its end, confined. Its failure is a value; that it could not be started is a HarnessError."""
+    """Run a program confined until it ends. Raise HarnessError if it cannot be started."""
     with Child(argv, policy, stdin=stdin, frames=False) as child:
         return child.wait()
 
 
 def spawn(argv: Sequence[str | os.PathLike[str]], policy: Policy, pass_fds: Sequence[int] = ()) -> "Child":
-    """Start a program that reads frames on descriptor 3 and writes them on 4; `pass_fds` follow from 5 in order."""
+    """Start a program that reads frames on descriptor 3 and writes frames on 4.
+
+    It gets `pass_fds` as descriptors from 5 on, in order.
+    """
     return Child(argv, policy, pass_fds=pass_fds, frames=True)
 
 
 @dataclass(frozen=True)
-class Exchanged:
-    """An answer, or how it failed to come, and the seconds until it began."""
+class ExchangeResult:
+    """An answer or its error, and the seconds until its first byte."""
 
     answer: Frame | FrameError
     seconds: float
 
 
 class Child:
-    """A running confined child; leaving the `with` block ends it and everything it started."""
+    """A running confined child. Leaving the `with` block ends it and all its descendants."""
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class Child:
         self.policy = policy
         self._outcome: ChildOutcome | None = None
         self._confined: Confined | None = None
-        self._own: list[int] = []  # descriptors of ours, closed at the end
+        self._own: list[int] = []  # descriptors of this process, closed at the end
         theirs: list[int] = []  # descriptors that only the child keeps
         try:
             self._start([os.fspath(word) for word in argv], stdin, list(pass_fds), frames, theirs)
@@ -111,8 +114,10 @@ class Child:
             requests, requests_theirs = self._pipe(theirs, reads=False)
             self._reader, self._writer = FrameReader(answers), FrameWriter(requests)
             channel = [requests_theirs, answers_theirs]
-        source = _sealed("stdin", stdin, theirs)
-        spec = _sealed("spec", encode_spec(_program(argv, self.policy), self.policy, [*channel, *passed]), theirs)
+        source = _make_sealed_file("stdin", stdin, theirs)
+        spec = _make_sealed_file(
+            "spec", encode_spec(_resolve_program(argv, self.policy), self.policy, [*channel, *passed]), theirs
+        )
         self._process = subprocess.Popen(
             [launcher(), str(spec), str(status_theirs), str(control_theirs)],
             stdin=source,
@@ -121,13 +126,13 @@ class Child:
             env={},
             cwd="/",
             pass_fds=[spec, status_theirs, control_theirs, *channel, *passed],
-            start_new_session=True,  # an interrupt at the terminal is for the judge, who then ends us
+            start_new_session=True,  # Ctrl-C goes to the evaluator process only, which then ends the child
         )
 
     def _pipe(self, theirs: list[int], reads: bool) -> tuple[int, int]:
-        """A pipe as (our end, their end)."""
+        """Return a new pipe as (our end, their end)."""
         out, into = os.pipe()
-        with suppress(PermissionError):  # an ordinary user's share of pipe memory may be used up; 64 KiB do too
+        with suppress(PermissionError):  # beyond an ordinary user's share of pipe memory a pipe stays small, and works
             fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         own, other = (out, into) if reads else (into, out)
         self._own.append(own)
@@ -136,7 +141,7 @@ class Child:
 
     @property
     def confined(self) -> Confined:
-        """What confinement it got; waits until the program runs."""
+        """The confinement that the child got. Waits until the program runs."""
         if self._confined is None:
             frame = self._next_status(GRACE_S)
             if frame.kind != CONFINED:
@@ -145,53 +150,55 @@ class Child:
         return self._confined
 
     def send(self, frame: Frame, timeout_s: float = 10.0) -> FrameError | None:
-        """Give the child a frame; an error when it does not take it in time."""
+        """Send a frame. Return an error if the child does not read it in time."""
         return self._writer.write(frame, timeout_s)
 
     def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
-        """The child's next frame, or how it failed to come; with `kind`, only that kind will do."""
+        """Return the child's next frame, or an error. With `kind`, another kind is an error."""
         frame = self._reader.read(timeout_s, limit_bytes)
         if isinstance(frame, Frame) and kind not in (None, frame.kind):
-            return FrameError(Fault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
+            return FrameError(FrameFault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
         return frame
 
-    def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> Exchanged:
-        """One frame out and one in, and how long until the answer began, by a clock that runs without the lock."""
+    def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> ExchangeResult:
+        """Send a frame and receive one; measure the seconds until the answer's first byte."""
+        # In native code: a clock read under the interpreter's lock would include waiting for other threads.
         seconds = exchange(self._writer.fd, encode(frame), self._reader.fd, spin_s, timeout_s)
         left_s = max(timeout_s - seconds, WHOLE_S) if seconds < timeout_s else 0.0
-        return Exchanged(self.receive(left_s, kind, limit_bytes), seconds)
+        return ExchangeResult(self.receive(left_s, kind, limit_bytes), seconds)
 
-    def surplus(self) -> FrameError | None:
-        """What the child sent beyond the frames that were received; ask after `wait`."""
-        return self._reader.surplus()
+    def read_surplus(self) -> FrameError | None:
+        """Return an error if the child sent more than was received. Call it after `wait`."""
+        return self._reader.read_surplus()
 
     @property
     def processes(self) -> frozenset[int]:
-        """The numbers of its processes as this process sees them: the launcher and all its descendants."""
-        return descendants(self._process.pid)
+        """Process ids, as this process sees them, of the launcher and all its descendants."""
+        return list_descendants(self._process.pid)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended by itself."""
+        """Whether the child has not ended by itself."""
         return self._process.poll() is None
 
-    def ends_within(self, seconds: float) -> bool:
-        """Whether it ends in so many seconds; how it did is for `wait` to say."""
-        _ = self.confined  # told first; the next that is told is the end
+    def wait_for_end(self, seconds: float) -> bool:
+        """Return whether the child ends within some seconds."""
+        _ = self.confined  # the first status frame; the next one is the end
         return self._outcome is not None or self._status.ready(seconds)
 
     def kill(self) -> None:
-        """End it now, with everything it started; `wait` then says what it had done."""
+        """End the child and all its descendants now. `wait` still returns the outcome."""
         with suppress(BrokenPipeError):
             os.write(self._control, b"k")
 
     def wait(self) -> ChildOutcome:
-        """Wait for the end, at most until the wall-clock limit."""
+        """Return the outcome. Wait at most until the wall-clock limit."""
         if self._outcome is None:
             self._outcome = self._read_outcome()
         return self._outcome
 
     def _read_outcome(self) -> ChildOutcome:
+        """Read the three last status frames: outcome, stdout, stderr."""
         confined = self.confined
         signaled, value, stop, _, peak_bytes, peak_tasks, seconds, cpu_s = OUTCOME_PAYLOAD.unpack(
             self._next_status(self.policy.limits.wall_s + GRACE_S).payload
@@ -210,6 +217,7 @@ class Child:
         )
 
     def _next_status(self, timeout_s: float) -> Frame:
+        """Return the launcher's next status frame. Raise HarnessError if it failed."""
         frame = self._status.read(timeout_s, self.policy.limits.output_bytes + PIPE_BYTES)
         if isinstance(frame, FrameError):
             raise HarnessError(
@@ -220,12 +228,14 @@ class Child:
         return frame
 
     def _failure(self, why: str) -> str:
+        """Return the message for a program that could not be started."""
         text = f"A confined child could not be started: {why}."
         if "Permission denied" in why and self._confined is not None and "mount_ns" not in self._confined.achieved:
             text += " Without a mount namespace, what it runs and reads must be open to other users (chmod o+rX)."
         return text
 
     def _close(self) -> None:
+        """Close the descriptors of this process."""
         for fd in self._own:
             os.close(fd)
         self._own.clear()
@@ -236,13 +246,14 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()  # the end of the control pipe tells the init process to end everything
+        self._close()  # at the end of the control pipe, the init process ends all descendants
         if not self._ended(GRACE_S):
             self._process.kill()
         self._process.wait()
 
     def _ended(self, seconds: float) -> bool:
-        """Whether the launcher ends in time; woken by its end, where `Popen.wait` would look now and then."""
+        """Return whether the launcher ends in time."""
+        # A pidfd wakes this process at the end of the other; Popen.wait with a timeout polls with growing pauses.
         if self._process.poll() is not None:
             return True
         fd = os.pidfd_open(self._process.pid)
@@ -254,11 +265,11 @@ class Child:
             os.close(fd)
 
 
-def descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
-    """Return a process and all that come from it and still run."""
+def list_descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
+    """Return a process and its running descendants."""
     parents = {}
     for path in proc.glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError, IndexError):  # one that has ended meanwhile
+        with suppress(OSError, ValueError, IndexError):  # a process that has ended meanwhile
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
     found = {pid}
     while more := {one for one, parent in parents.items() if parent in found} - found:
@@ -267,14 +278,14 @@ def descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
 
 
 def parse_confined(lines: str) -> Confined:
-    """The launcher's lines as a record, in a fixed order."""
+    """Parse the launcher's report: `+part` and `-part: reason` lines, in any order."""
     achieved = sorted({line[1:] for line in lines.splitlines() if line.startswith("+")})
     missing = sorted({line[1:] for line in lines.splitlines() if line.startswith("-")})
     return Confined(achieved=tuple(achieved), missing=tuple(missing))
 
 
-def _program(argv: list[str], policy: Policy) -> list[str]:
-    """The program by its full path, looked up on the PATH that the child gets."""
+def _resolve_program(argv: list[str], policy: Policy) -> list[str]:
+    """Return the words with the program's full path, looked up on the child's PATH."""
     path = policy.env.get("PATH", ENVIRONMENT["PATH"])
     found = argv[0] if os.sep in argv[0] else shutil.which(argv[0], path=path)
     if found is None:
@@ -282,8 +293,8 @@ def _program(argv: list[str], policy: Policy) -> list[str]:
     return [str(Path(found).absolute()), *argv[1:]]
 
 
-def _sealed(name: str, content: bytes, theirs: list[int]) -> int:
-    """A file in memory that nobody can change any more, at its start."""
+def _make_sealed_file(name: str, content: bytes, theirs: list[int]) -> int:
+    """Return a descriptor of a sealed memory file with this content, at its start."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     theirs.append(fd)
     with os.fdopen(fd, "wb", closefd=False) as out:
@@ -294,6 +305,7 @@ def _sealed(name: str, content: bytes, theirs: list[int]) -> int:
 
 
 def _signal_name(number: int) -> str:
+    """Return the name of a signal, or `unknown` for a real-time signal."""
     try:
         return signal.Signals(number).name
     except ValueError:

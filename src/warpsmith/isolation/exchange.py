@@ -1,4 +1,4 @@
-"""The judge's clock around one exchange, native: a call of it runs without the interpreter's lock."""
+"""One exchange of bytes with its clock in native code, which runs without the interpreter's lock."""
 
 import ctypes
 import os
@@ -13,7 +13,8 @@ SOURCE = Path(__file__).parent / "native" / "exchange.cpp"
 
 
 @lru_cache(maxsize=4)
-def _loaded(home: str | None) -> Callable[..., float]:
+def _load_library(home: str | None) -> Callable[..., float]:
+    """Build and load the library for one cache folder."""
     library = ctypes.CDLL(str(build_native("libwarpsmith-exchange.so", [SOURCE], shared=True)))
     function: Any = library.warpsmith_exchange
     function.argtypes = (
@@ -29,5 +30,5 @@ def _loaded(home: str | None) -> Callable[..., float]:
 
 
 def exchange(out: int, data: bytes, into: int, spin_s: float, timeout_s: float) -> float:
-    """Seconds from writing `data` to `out` until `into` can be read; below zero when the other end is gone."""
-    return _loaded(os.environ.get("WARPSMITH_HOME"))(out, data, len(data), into, spin_s, timeout_s)
+    """Write `data` to `out`; return the seconds until `into` can be read, or -1 if the other end is closed."""
+    return _load_library(os.environ.get("WARPSMITH_HOME"))(out, data, len(data), into, spin_s, timeout_s)

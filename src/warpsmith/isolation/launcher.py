@@ -1,4 +1,4 @@
-"""The native launcher: built once, told what to do by a spec on a descriptor."""
+"""The native launcher and its spec: the words that describe one confined child."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from warpsmith.base import build_native
-from warpsmith.isolation.cgroup import divisible
-from warpsmith.isolation.paths import INHERITED, inherited_paths, view
+from warpsmith.isolation.cgroup import find_divisible_cgroup
+from warpsmith.isolation.paths import INHERITED, inherited_paths, resolve_paths
 from warpsmith.isolation.policy import Policy
 from warpsmith.isolation.subordinate import SubordinateIds, find_subordinate_ids
 
@@ -23,17 +23,18 @@ ENVIRONMENT = {
 
 
 @lru_cache(maxsize=4)
-def _built(home: str | None) -> Path:
+def _build(home: str | None) -> Path:
+    """Build the launcher for one cache folder."""
     return build_native("launcher", sorted(NATIVE.glob("*.cc")))
 
 
 def launcher() -> Path:
-    """The launcher's path, built on first use."""
-    return _built(os.environ.get("WARPSMITH_HOME"))
+    """Return the path of the launcher; build it on first use."""
+    return _build(os.environ.get("WARPSMITH_HOME"))
 
 
 def encode_spec(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> bytes:
-    """The spec as NUL-separated keys and values, as native/spec.cc reads it."""
+    """Encode a spec as NUL-separated keys and values, which native/spec.cc reads."""
     words = [word for pair in _pairs(argv, policy, files) for word in pair]
     raw = [os.fsencode(word) for word in words]
     for word in raw:
@@ -43,7 +44,8 @@ def encode_spec(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> by
 
 
 def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterator[tuple[str, str]]:
-    shown = view(policy.read, policy.write)
+    """Yield the keys and values of a spec."""
+    shown = resolve_paths(policy.read, policy.write)
     limits = policy.limits
     yield from (("argument", word) for word in argv)
     inherited = {name: os.pathsep.join(inherited_paths(name)) for name in INHERITED if name in os.environ}
@@ -58,7 +60,7 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     yield "folder", str(policy.cwd or (policy.write[0].absolute() if policy.write else "/tmp"))
     yield "seccomp", policy.seccomp
     yield "devices", str(int(policy.devices))
-    yield "cgroup", str(divisible() or "")
+    yield "cgroup", str(find_divisible_cgroup() or "")
     yield from _subordinate_pairs(find_subordinate_ids())
     yield "judge", str(os.getpid())
     yield "wall_s", repr(float(limits.wall_s))

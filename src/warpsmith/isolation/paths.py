@@ -1,4 +1,4 @@
-"""Which paths a child must see: what programs of this machine need, and the links on the way to a path."""
+"""Paths that a child must see: those that programs of this machine need, and the links that lead to a path."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import warpsmith
 
-INHERITED = ("LD_LIBRARY_PATH", "PYTHONPATH")  # where code lies; nothing else of the judge's environment is passed on
+INHERITED = ("LD_LIBRARY_PATH", "PYTHONPATH")  # search paths of code; no other variable of the user is passed on
 MACHINE_PATHS = (
     "/usr",
     "/bin",
@@ -29,7 +29,7 @@ MACHINE_PATHS = (
     "/etc/ssl/openssl.cnf",
 )
 LOADER = ("lib64/ld-linux*", "lib/ld-linux*", "etc/ld.so.cache")
-# What the worker, the runtime and an artifact link, with the libraries that a task may allow.
+# Libraries that the worker, the runtime and an artifact link, with those that a task may allow.
 LIBRARIES = (
     *("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "libstdc++.so", "libz.so"),
     *("libcublas", "libcudnn", "libnvrtc", "libnvJitLink"),
@@ -39,13 +39,13 @@ PACKAGE = Path(warpsmith.__file__).parent
 
 
 def inherited_paths(name: str) -> list[str]:
-    """The entries of such a variable, absolute: the child has another working folder."""
+    """Return the entries of a search path as absolute paths, since the child has another working folder."""
     return [str(Path(entry).absolute()) for entry in os.environ.get(name, "").split(os.pathsep) if entry]
 
 
 @lru_cache(maxsize=1)
 def system_paths() -> tuple[Path, ...]:
-    """What a dynamically linked program, this Python with its packages, and gcc need to read."""
+    """Return the paths that dynamically linked programs, this Python with its packages, and gcc read."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
     named = [entry for name in INHERITED for entry in inherited_paths(name)]
     candidates = [*MACHINE_PATHS, *python, *named, str(PACKAGE)]
@@ -65,7 +65,7 @@ def library_paths(devices: bool = False) -> tuple[Path, ...]:
 
 
 def _library_folders() -> list[Path]:
-    """The folders that the loader searches: those of its cache, and where it looks without one."""
+    """Return the folders that the loader searches: those of its cache, then its defaults."""
     ldconfig = shutil.which("ldconfig", path="/sbin:/usr/sbin")
     told = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout if ldconfig else ""
     cached = [Path(line.partition(" => ")[2]).parent for line in told.splitlines() if " => " in line]
@@ -75,12 +75,12 @@ def _library_folders() -> list[Path]:
 
 @lru_cache(maxsize=1)
 def machine_paths() -> tuple[Path, ...]:
-    """Return what programs of the machine need, without our package: for tools around a worker."""
+    """Return the paths that programs of the machine read, without our package, for tools around a worker."""
     return tuple(shown for path in MACHINE_PATHS if Path(path).exists() for shown in _without_package(Path(path)))
 
 
 def _without_package(path: Path) -> list[Path]:
-    """The path, or where the package lies inside, everything beside it."""
+    """Return the path, or, if our package is inside, all paths beside the package."""
     if not PACKAGE.resolve().is_relative_to(path.resolve()):
         return [path]
     return [] if path.resolve() == PACKAGE.resolve() else [one for p in path.iterdir() for one in _without_package(p)]
@@ -94,8 +94,8 @@ class VisiblePaths:
     links: tuple[tuple[str, str], ...]  # path, target
 
 
-def view(read: Iterable[Path], write: Iterable[Path]) -> VisiblePaths:
-    """Resolve every path to its canonical place and keep the links that were crossed on the way."""
+def resolve_paths(read: Iterable[Path], write: Iterable[Path]) -> VisiblePaths:
+    """Resolve paths to canonical ones, and list the links on the way."""
     links: dict[str, str] = {}
     binds: dict[str, bool] = {}
     for path, writable in [*((path, False) for path in read), *((path, True) for path in write)]:
@@ -107,7 +107,7 @@ def view(read: Iterable[Path], write: Iterable[Path]) -> VisiblePaths:
 
 
 def _resolve(path: Path, links: dict[str, str], depth: int = 0) -> str:
-    """The canonical path; every link on the way is noted, each by the canonical path of the folder it lies in."""
+    """Return the canonical path. Add each link on the way to `links`, by its canonical place."""
     if depth > 40:
         raise OSError(f"{path} has more than 40 links on its way")
     done = Path("/")
@@ -125,7 +125,7 @@ def _resolve(path: Path, links: dict[str, str], depth: int = 0) -> str:
 
 
 def _covered(path: str, writable: bool, binds: dict[str, bool]) -> bool:
-    """Whether the nearest bound folder above shows it already, with the same right."""
+    """Return whether the nearest listed folder above shows the path with the same right."""
     above = [other for other in binds if other != path and _within(path, other)]
     return bool(above) and binds[max(above, key=len)] == writable
 

@@ -1,4 +1,4 @@
-"""What a confined child may see and use, and which limit stopped it. Knows nothing of how it is enforced."""
+"""The policy of a confined child: its paths, its limits, and the limit that stopped it."""
 
 import enum
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ MIB = 1 << 20
 class ProcessLimits:
     """Bounds of the whole process tree; the numbers are upper bounds, never targets.
 
-    `processes` counts threads too, as the kernel does. `file_bytes` bounds each file and what the writable folders grow
-    by. `address_space` bounds what is asked for, not only what is
-    resident: a single mapping above `memory_bytes` ends the child. CUDA reserves terabytes, so it needs it off.
+    `processes` counts threads too, as the kernel does. `file_bytes` bounds each file and the growth of the writable
+    folders. With `address_space`, a single mapping above `memory_bytes` ends the child, also if its pages are never
+    used. CUDA reserves terabytes of addresses, so a child with a GPU needs it off.
     """
 
     wall_s: float = 60.0
@@ -35,10 +35,10 @@ class ProcessLimits:
 
 @dataclass(frozen=True)
 class Policy:
-    """Everything a child gets: nothing is inherited, neither environment nor descriptors, and never a network.
+    """Everything that a child gets. It inherits neither environment nor descriptors, and has no network.
 
-    `write` folders stay empty-handed folders of the caller: the child may create in them, and the caller must not
-    follow links when it reads what it finds there (`collect`). `devices` shows the GPU. `require` names parts of
+    The child may create files in `write` folders. The caller must not follow links when it reads them, so it uses
+    `collect_file`. `devices` shows the GPU. `require` names parts of
     `records.Confined` without which nothing is started.
     """
 
@@ -57,7 +57,7 @@ class Policy:
 
 
 class Limit(enum.IntEnum):
-    """Why a child was stopped; the numbers are those of native/init.h."""
+    """The limit that stopped a child; the numbers are those of native/init.h."""
 
     WALL = 1
     CPU = 2
@@ -67,8 +67,8 @@ class Limit(enum.IntEnum):
     FILE_SIZE = 6
     KILLED = 7
 
-    def sentence(self, limits: ProcessLimits) -> str:
-        """What happened and the bound that was crossed."""
+    def describe(self, limits: ProcessLimits) -> str:
+        """Return a clause for a message, with the value of the limit."""
         match self:
             case Limit.WALL:
                 return f"it ran longer than {limits.wall_s:g} s of wall-clock time"
@@ -87,7 +87,7 @@ class Limit(enum.IntEnum):
 
 
 def readable_bytes(count: int) -> str:
-    """A size as people write it: 512 bytes, 64 KiB, 1.5 GiB."""
+    """Format a size: 512 bytes, 64 KiB, 1.5 GiB."""
     size, units = float(count), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]

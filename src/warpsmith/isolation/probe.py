@@ -1,4 +1,4 @@
-"""What confinement this machine grants, found by trying it."""
+"""The confinement that this machine grants, measured with a trivial child."""
 
 from warpsmith.base import HarnessError
 from warpsmith.isolation.child import run
@@ -8,9 +8,9 @@ from warpsmith.records import Confined
 
 
 def probe_confinement(devices: bool = False) -> Confined:
-    """Start a trivial child and say what it got and what was refused."""
+    """Start a trivial child and return its confinement. Raise HarnessError if it does not run."""
     policy = Policy(read=system_paths(), limits=ProcessLimits(wall_s=10), devices=devices)
     outcome = run(["true"], policy)
     if not outcome.ok:
-        raise HarnessError(f"The probe of confinement failed: {outcome.sentence(policy)}.")
+        raise HarnessError(f"The probe of confinement failed: {outcome.describe(policy)}.")
     return outcome.confined

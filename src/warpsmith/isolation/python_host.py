@@ -33,7 +33,7 @@ class PythonHost:
         self.child.kill()
         outcome = self.child.wait()
         last = outcome.stderr.decode(errors="replace")[-SHOWN_STDERR_BYTES:]
-        return f"{outcome.sentence(self.child.policy)}; {last}"
+        return f"{outcome.describe(self.child.policy)}; {last}"
 
     def close(self) -> None:
         """End the child and everything it started."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from warpsmith.isolation.child import descendants
+from warpsmith.isolation.child import list_descendants
 from warpsmith.machines.cuda.watch import LITTLE, SHARE, MemoryWatch
 from warpsmith.machines.hardware import MemoryUse
 
@@ -106,7 +106,7 @@ def test_all_that_comes_from_a_process_is_found() -> None:
     with subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
         assert outer.stdin is not None and outer.stdout is not None
         inner = int(outer.stdout.readline())
-        found = descendants(outer.pid)
+        found = list_descendants(outer.pid)
         outer.stdin.write(b"x\n")
         outer.stdin.close()
     assert found == {outer.pid, inner}

@@ -15,7 +15,7 @@ INPUT = (torch.arange(1024, dtype=torch.float32) % 64,)  # what every faulty ker
 
 
 @dataclass(frozen=True)
-class Fault:
+class FrameFault:
     """One faulty kernel. `lines` are those a finding may name; none where the fault is in no line of device code."""
 
     checker: Checker
@@ -29,18 +29,18 @@ class Fault:
 
 
 @cache
-def faults() -> tuple[Fault, ...]:
+def faults() -> tuple[FrameFault, ...]:
     """All of them, in the order of their files."""
     return tuple(fault for path in sorted(FAULTS.glob("*.cu")) for fault in _read(path))
 
 
-def _read(path: Path) -> list[Fault]:
+def _read(path: Path) -> list[FrameFault]:
     lines: dict[str, set[int]] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         for name in MARK.findall(line):
             # A mark on a line of its own names a fault that no line of the kernel has.
             lines.setdefault(name, set()).update(() if line.startswith("//") else (number,))
-    return [Fault(Checker(path.stem), name, frozenset(found)) for name, found in lines.items()]
+    return [FrameFault(Checker(path.stem), name, frozenset(found)) for name, found in lines.items()]
 
 
 @cache

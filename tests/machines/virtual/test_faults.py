@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from faulty import INPUT, Fault, faults, text
+from faulty import INPUT, FrameFault, faults, text
 from runs import observe
 
 from warpsmith.machines.worker import Observation
@@ -46,7 +46,7 @@ def test_each_checker_has_at_least_five_faults() -> None:
 
 
 @ALL
-def test_the_fault_is_found_where_it_is(fault: Fault) -> None:
+def test_the_fault_is_found_where_it_is(fault: FrameFault) -> None:
     seen = observe(text(fault.checker), fault.name, INPUT)
     assert (seen.failure.reason if seen.failure else None) in REASONS.get(fault.checker, {None})
     found = _found(seen)
@@ -56,13 +56,13 @@ def test_the_fault_is_found_where_it_is(fault: Fault) -> None:
 
 
 @ALL
-def test_its_twin_is_clean(fault: Fault) -> None:
+def test_its_twin_is_clean(fault: FrameFault) -> None:
     seen = observe(text(fault.checker), fault.twin, INPUT)
     assert seen.failure is None
     assert _found(seen) == []
 
 
-def _fits(fault: Fault, place: tuple[str, int] | None) -> bool:
+def _fits(fault: FrameFault, place: tuple[str, int] | None) -> bool:
     if not fault.lines:
         return place is None
     return place is not None and place[0] == f"{fault.checker}.cu" and place[1] in fault.lines

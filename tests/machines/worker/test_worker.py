@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
-from warpsmith.isolation import Child, Fault, Frame, FrameError, Limit, Policy as Confinement, spawn, system_paths
+from warpsmith.isolation import Child, Frame, FrameError, FrameFault, Limit, Policy as Confinement, spawn, system_paths
 from warpsmith.machines.virtual import ExecutorSettings, VirtualGpu, describe, executor, runtime
 from warpsmith.machines.worker import FakeSandbox, Observation, Raw, VirtualSandbox
 from warpsmith.machines.worker.ending import end_silent
@@ -86,7 +86,7 @@ def test_a_worker_that_closes_its_end_and_stays_is_not_waited_for(monkeypatch: p
     policy = Confinement(read=system_paths(), limits=LIMITS)
     with spawn(["sh", "-c", "exec 4>&-; sleep 15"], policy) as child:
         silence = child.receive(5.0)
-        assert isinstance(silence, FrameError) and silence.fault is Fault.MISSING
+        assert isinstance(silence, FrameError) and silence.fault is FrameFault.MISSING
         ended = end_silent(child, silence)
     assert ended.stopped is Limit.KILLED and ended.seconds < 10
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from warpsmith.base import HarnessError, MachineError, build_native, median
 from warpsmith.evaluation.profile.ncu import ProfiledKernel, Refusal
 from warpsmith.evaluation.profile.words import plain_name
-from warpsmith.isolation import Refused, collect_file
+from warpsmith.isolation import RefusedFile, collect_file
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import ProfiledCall, Walls, run_under
 from warpsmith.records import KernelProfile, MeasuredTime
@@ -45,7 +45,7 @@ def activity(
         if ended.failure is not None:
             return Refusal(f"the call failed under CUPTI: {ended.failure.detail}")
         raw = collect_file(folder, RECORDS, MOST_BYTES)
-    text = "" if isinstance(raw, Refused) else raw.decode("utf-8", "replace")
+    text = "" if isinstance(raw, RefusedFile) else raw.decode("utf-8", "replace")
     return read_activity(text) or Refusal("CUPTI recorded no kernel")
 
 

@@ -18,7 +18,7 @@
 namespace warpsmith {
 namespace {
 
-constexpr uint64_t kTaskHeadroom = 16;  // the watch must see the overrun to name it before fork starts to fail
+constexpr uint64_t kTaskHeadroom = 16;  // so that the watch sees and names the overrun before fork fails
 constexpr uint64_t kCpuHeadroom_s = 2;
 constexpr long kCloseRange = 436;  // Linux 5.9, with its flag; older headers lack both
 constexpr unsigned int kOnExec = 4;
@@ -28,7 +28,7 @@ bool limit(int resource, uint64_t most) {
   return setrlimit(static_cast<__rlimit_resource>(resource), &bound) == 0;
 }
 
-// `others`: tasks that the kernel counts with the child's because they are the same user's.
+// `others`: tasks of the same user, which the kernel counts together with the child's.
 bool set_limits(const Spec& spec, uint64_t others) {
   const Limits& limits = spec.limits;
   bool all = limit(RLIMIT_CORE, 0) && limit(RLIMIT_MSGQUEUE, 0);
@@ -36,7 +36,7 @@ bool set_limits(const Spec& spec, uint64_t others) {
   if (limits.open_files) all &= limit(RLIMIT_NOFILE, limits.open_files);
   if (limits.file_bytes) all &= limit(RLIMIT_FSIZE, limits.file_bytes);
   if (limits.processes) all &= limit(RLIMIT_NPROC, others + limits.processes + kTaskHeadroom);
-  // Twice the bound: the watch names an overrun at the bound, this one only stops what outruns the watch.
+  // Twice the limit: the watch names an overrun at the limit; this one stops a program that is faster than the watch.
   if (limits.memory_bytes && limits.address_space) all &= limit(RLIMIT_DATA, 2 * limits.memory_bytes);
   return all;
 }
@@ -52,7 +52,7 @@ bool write_self(const char* path, const std::string& text) {
 void arrange_descriptors(const Spec& spec, const Place& place, int* channel) {
   std::vector<int> wanted = {place.input, place.output, place.errors};
   wanted.insert(wanted.end(), spec.files.begin(), spec.files.end());
-  const int above = static_cast<int>(wanted.size()) + 64;  // out of the way of the places they go to
+  const int above = static_cast<int>(wanted.size()) + 64;  // above the numbers that they are moved to
   for (int& fd : wanted) fd = fcntl(fd, F_DUPFD_CLOEXEC, above);
   *channel = fcntl(place.channel, F_DUPFD_CLOEXEC, above);
   for (size_t i = 0; i < wanted.size(); ++i) dup2(wanted[i], static_cast<int>(i));
@@ -73,14 +73,14 @@ bool change_user(const Owner& owner) {
          setresuid(owner.uid, owner.uid, owner.uid) == 0;
 }
 
-// The last of the root's own steps: caps that a stray exec could win would only count inside this namespace.
+// The last step as root: capabilities that an exec could still gain would count inside this namespace only.
 void enter_user_namespace(const Owner& owner, Report* report) {
   if (!report->part("user_ns", unshare(CLONE_NEWUSER) == 0, "unshare")) return;
   const std::string uid = std::to_string(owner.uid), gid = std::to_string(owner.gid);
   const bool mapped = write_self("/proc/self/uid_map", uid + " " + uid + " 1\n") &&
                       write_self("/proc/self/setgroups", "deny") &&
                       write_self("/proc/self/gid_map", gid + " " + gid + " 1\n");
-  if (!mapped) _exit(125);  // a process without an identity would only fail later and less clearly
+  if (!mapped) _exit(125);  // without a mapped id the program would fail later, with a less clear error
 }
 
 bool drop_capabilities() {
@@ -91,7 +91,7 @@ bool drop_capabilities() {
   return syscall(SYS_capset, &header, none) == 0;
 }
 
-// Returns a listener that becomes readable when the child asks for more memory than it may, or -1.
+// Returns a listener that becomes readable when the child maps more memory than its limit, or -1.
 int filter_calls(const Spec& spec, Report* report) {
   if (spec.seccomp == "none") return report->missing("seccomp", "the policy asked for none"), -1;
   seccomp::General options;
@@ -152,11 +152,11 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   setsid();
   reset_signals();
   umask(022);
-  // Before the descriptors are arranged: what the child is given may take the place of the cgroup's own.
+  // Before the descriptors are arranged, since a descriptor of the child may get the number of the cgroup's.
   if (place.cgroup->refusal().empty()) report.part("cgroup", place.cgroup->enter(), "cgroup.procs");
   else report.missing("cgroup", place.cgroup->refusal());
   arrange_descriptors(spec, place, &channel);
-  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // else /proc/self belongs to root and the next lines cannot write there
+  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // otherwise /proc/self belongs to root, and the next lines could not write there
   write_self("/proc/self/oom_score_adj", "1000");
   const int rules = landlock_rules(spec, place.new_root, &report);
   const uint64_t others = owner.change || place.user_namespace ? 0 : tasks_of(owner.uid) - 1;  // less ourselves

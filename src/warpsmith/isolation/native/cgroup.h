@@ -1,4 +1,4 @@
-// A cgroup (v2) of its own for one child: the kernel's bound on the memory of the whole tree.
+// A cgroup (version 2) for one child: the kernel's limit on the memory of all its processes.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace warpsmith {
 
 class Cgroup {
  public:
-  // Makes it below `spec.cgroup`; where that is not possible `refusal` says why and the rest does nothing.
+  // Makes the cgroup below `spec.cgroup`. If that fails, `refusal` is the reason and the other functions do nothing.
   explicit Cgroup(const Spec& spec);
   const std::string& refusal() const { return refusal_; }
-  // The calling process moves in; errno says why when it cannot.
+  // Moves the calling process into the cgroup. False with errno if that fails.
   bool enter() const;
-  // Whether the kernel killed somebody in it for want of memory.
+  // Whether the kernel killed a process of the cgroup because of its memory limit.
   bool ran_out() const;
-  // Ends who is left and removes it; the launcher calls it from outside.
+  // Kills the remaining processes and removes the cgroup. Called by the launcher, which is outside.
   void remove() const;
 
  private:

@@ -1,5 +1,5 @@
-// One write and the wait for an answer under a clock. A library for the judge: called without the interpreter's lock,
-// so that nothing else in its process stands on the clock.
+// One write and the wait for an answer under a clock. A library for the evaluator process: called without the
+// interpreter's lock, so that nothing else in its process stands on the clock.
 #include <errno.h>
 #include <poll.h>
 #include <time.h>
@@ -17,8 +17,8 @@ double now_s() {
 
 }  // namespace
 
-// Seconds from the write until `in` can be read, at most `timeout_s`; looks without sleeping for `spin_s`, then sleeps.
-// Below zero: the other end is gone. `count` bytes fit into the pipe, which was read empty: the write never waits.
+// Seconds from the write until `in` can be read, at most `timeout_s`; polls without sleeping for `spin_s`, then sleeps.
+// -1: the other end is closed. `count` bytes fit into the pipe, which was read empty: the write never waits.
 extern "C" double warpsmith_exchange(int out, const void* data, size_t count, int in, double spin_s, double timeout_s) {
   pollfd answer = {in, POLLIN, 0};
   const double begin = now_s();

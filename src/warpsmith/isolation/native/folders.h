@@ -17,11 +17,11 @@ struct Given {
 
 class Folders {
  public:
-  // The writable folders become the child's; what lies in them stays whose it is.
+  // Makes the child the owner of the writable folders, not of the files in them.
   bool give(const Spec& spec, const Owner& owner, std::string* error);
   // Without a new root: a folder under the machine's /tmp, and the spec changed to use it.
   bool make_scratch(Spec* spec, const Owner& owner, std::string* error);
-  // What the writable folders have grown by since the child got them.
+  // Bytes by which the writable folders have grown since `give`.
   uint64_t written_bytes(const Spec& spec) const;
   // Once no process of the tree is left: the folders and what the child made in them get the owner of before.
   void take_back();

@@ -1,5 +1,5 @@
-// Fixed-layout frames between two processes that do not trust each other; the same layout as confine/frames.py.
-// Knows nothing of what a payload means.
+// Fixed-layout frames between two processes that do not trust each other; the same layout as isolation/frames.py.
+// The meaning of a payload is the caller's.
 //
 //   offset 0  u32  magic "WSF1"
 //          4  u16  version, 1

@@ -1,4 +1,4 @@
-// Binds through which what only we may read is readable by the child: our id on disk shows as the child's.
+// Shows the child, which is another user, paths that only their owner may read: by mapped ids, or as a copy.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ bool is_private(const std::string& path);
 // Whether `copy_as` would copy the path: it can be read, and is small enough.
 bool is_copyable(const std::string& path);
 
-// A bind of `from` at `to` where what belongs to the owner of `from` belongs to `owner`; false where the file system or
-// the kernel has no id maps.
+// Mounts `from` at `to` so that files of the owner of `from` belong to `owner`. False if the file system or the kernel
+// has no id-mapped mounts.
 bool bind_as(const std::string& from, const std::string& to, const Owner& owner);
 
-// The other way to the same end, for small things on file systems without id maps: a copy that belongs to `owner`.
+// Copies small paths on file systems without id-mapped mounts; the copy belongs to `owner`.
 // False with errno EFBIG if there is more than 32 MiB.
 bool copy_as(const std::string& from, const std::string& to, const Owner& owner);
 

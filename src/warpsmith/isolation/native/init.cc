@@ -24,9 +24,9 @@
 namespace warpsmith {
 namespace {
 
-constexpr double kFirstTick_s = 0.002;    // doubled up to one of the next two: short programs are looked at too
-constexpr double kOwnTick_s = 0.020;      // resident memory grows a few hundred MB in this time at most
-constexpr double kForeignTick_s = 0.100;  // where every process of the machine has to be read
+constexpr double kFirstTick_s = 0.002;    // doubled up to one of the next two, so that short programs are checked too
+constexpr double kOwnTick_s = 0.020;      // resident memory grows by a few hundred MB at most in this time
+constexpr double kForeignTick_s = 0.100;  // without a process namespace every process of the machine has to be read
 constexpr double kWalk_s = 0.200;         // a walk through the writable folders costs more than a look at /proc
 
 double now_s() {
@@ -120,7 +120,7 @@ void Init::start(const Owner& owner, Place place, const Report& report) {
     become(spec_, owner, place, report);
   }
   for (const int fd : {output[1], errors[1], channel[1], STDIN_FILENO}) close(fd);
-  for (const int fd : spec_.files) close(fd);  // so that the judge sees the end when the child is gone
+  for (const int fd : spec_.files) close(fd);  // so that the evaluator process sees the end when the child is gone
   output_ = output[0], errors_ = errors[0];
   fcntl(output_, F_SETFL, O_NONBLOCK);
   fcntl(errors_, F_SETFL, O_NONBLOCK);
@@ -205,9 +205,9 @@ void Init::supervise() {
       if (read(lines_.control, &order, 1) <= 0) end_tree(), _exit(1);
       stop(kKilled);
     }
-    if (fds[5].revents) end_tree(), _exit(1);  // the launcher says that the judge is gone
+    if (fds[5].revents) end_tree(), _exit(1);  // the launcher reports that the evaluator process is gone
     if (fds[4].revents & POLLIN) stop(kMemory);
-    if (fds[4].revents & ~POLLIN) listener_ = -1;  // nobody is left under the filter
+    if (fds[4].revents & ~POLLIN) listener_ = -1;  // no process is left under the filter
     if (left_s() <= 0 && !reaped_) stop(kWall);
     if (now_s() < next_s || over_) continue;
     check_usage();
@@ -216,7 +216,8 @@ void Init::supervise() {
   }
 }
 
-// Everything below us, however often it forks meanwhile; where one signal cannot reach all, they are frozen first.
+// Kills all descendants, also those that fork meanwhile. Without a process namespace no single signal reaches all of
+// them, so they are stopped first.
 void Init::kill_tree() {
   for (size_t seen = 0; !own_pids_;) {
     const Usage usage = watch_.read();
@@ -240,23 +241,24 @@ void Init::kill_tree() {
 
 void Init::finish() {
   const double seconds = now_s() - started_s_;
-  check_usage();  // what came and went between two ticks may have left something behind
+  check_usage();  // a process that lived between two checks may have left files
   end_tree();
   pump(&output_, &output_text_);
   pump(&errors_, &errors_text_);
   if (stop_ == kNotStopped && cgroup_.ran_out()) stop_ = kMemory;
-  if (!reaped_) exit_status_ = SIGKILL;  // it hangs in the kernel and will die of what we sent when it comes back
+  if (!reaped_) exit_status_ = SIGKILL;  // it waits in the kernel and dies of the signal when it returns
   const bool signaled = WIFSIGNALED(exit_status_);
   const int value = signaled ? WTERMSIG(exit_status_) : WEXITSTATUS(exit_status_);
   if (signaled && stop_ == kNotStopped) {
     if (value == SIGXCPU) stop_ = kCpu;
     if (value == SIGXFSZ) stop_ = kFileSize;
-    if (value == SIGSYS && spec_.limits.address_space) stop_ = kMemory;  // the filter's only deadly rule in our ABI
+    if (value == SIGSYS && spec_.limits.address_space)
+      stop_ = kMemory;  // the only rule of the filter that kills in our ABI
   }
   rusage all = {};
   getrusage(RUSAGE_CHILDREN, &all);
   const uint64_t largest_bytes = 1024 * static_cast<uint64_t>(all.ru_maxrss);
-  // What outran the watch was stopped by the bound on its data, at twice the limit; files it maps are not its memory.
+  // A program faster than the watch was stopped by RLIMIT_DATA at twice the limit. Mapped files are not its memory.
   const uint64_t outrun_bytes = spec_.limits.memory_bytes + spec_.limits.memory_bytes / 2;
   if (stop_ == kNotStopped && spec_.limits.memory_bytes && spec_.limits.address_space && largest_bytes > outrun_bytes)
     stop_ = kMemory;

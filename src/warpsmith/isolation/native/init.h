@@ -1,4 +1,5 @@
-// The first process inside: prepares the root, starts the program, watches its tree, ends it as a whole, reports.
+// The first process inside the namespaces. It prepares the root, starts the program, checks the limits of all its
+// processes, ends them together, and reports the outcome.
 #pragma once
 
 #include "cgroup.h"
@@ -8,7 +9,7 @@
 
 namespace warpsmith {
 
-// Also the numbers of confine.policy.Limit.
+// The same numbers as isolation.policy.Limit.
 enum Stop : unsigned int {
   kNotStopped = 0,
   kWall = 1,
@@ -21,9 +22,10 @@ enum Stop : unsigned int {
 };
 
 struct Lines {
-  int go = -1;       // a message from the launcher once our ids are mapped (`write_go`); its end: the judge is gone
-  int control = -1;  // a byte from the judge: end it; its end: the judge is gone
-  int status = -1;   // frames to the judge
+  // A message from the launcher when the ids are mapped (`write_go`); end of file: the evaluator process is gone.
+  int go = -1;
+  int control = -1;  // a byte from the evaluator process: end the child; end of file: that process is gone
+  int status = -1;   // frames to the evaluator process
 };
 
 // The launcher's message to init: its ids are mapped, and for which user, since the map that was planned may have been

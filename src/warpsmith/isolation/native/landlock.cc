@@ -10,7 +10,7 @@
 namespace warpsmith {
 namespace {
 
-// Numbers of the kernel's interface, spelled here because headers older than the running kernel lack the later ones.
+// Numbers of the kernel's interface: headers that are older than the running kernel lack the later ones.
 constexpr long kCreate = 444, kAddRule = 445, kRestrict = 446;
 constexpr unsigned int kVersionQuery = 1, kPathBeneath = 1;
 constexpr uint64_t kExecute = 1 << 0, kWriteFile = 1 << 1, kReadFile = 1 << 2, kReadFolder = 1 << 3;
@@ -37,7 +37,7 @@ uint64_t file_rights(long version) {
 
 void allow(int rules, const std::string& path, uint64_t rights) {
   const int fd = open(path.c_str(), O_PATH | O_CLOEXEC);
-  if (fd < 0) return;  // what is not there needs no right
+  if (fd < 0) return;  // a path that does not exist needs no rule
   struct stat found;
   if (fstat(fd, &found) == 0 && !S_ISDIR(found.st_mode)) rights &= kFileRights;
   const PathRule rule = {rights, fd};

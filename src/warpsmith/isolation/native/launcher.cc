@@ -1,5 +1,6 @@
-// launcher SPEC STATUS CONTROL: starts one confined child as the spec on descriptor SPEC says, and lives as long as it.
-// It stays outside the namespaces, so that the child's tree ends when the judge, the launcher or the child ends.
+// launcher SPEC STATUS CONTROL: starts one confined child as the spec on descriptor SPEC says, and lives as long as the
+// child. It stays outside the namespaces, so that all processes of the child end when the evaluator process, the
+// launcher or the program ends.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -33,8 +34,9 @@ int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pi
 constexpr int kGrace_ms = 2000;
 constexpr int kMapped = CLONE_NEWUSER | CLONE_NEWNS;
 
-// Not a parent-death signal: that one fires when the *thread* that started us ends. When the judge is gone, the end of
-// `go` asks the init process to end its tree; only where it has a pid namespace would killing it at once do as well.
+// Not a parent-death signal: that one fires when the *thread* that started us ends. When the evaluator process is gone,
+// the end of `go` asks the init process to end its tree; only where it has a pid namespace would killing it at once do
+// as well.
 void wait_for_either(int judge, pid_t child, int go) {
   pollfd ends[] = {{judge, POLLIN, 0}, {open_process(child), POLLIN, 0}};
   while (judge >= 0 && poll(ends, 2, -1) < 0 && errno == EINTR) {
@@ -59,7 +61,7 @@ int main(int argc, char** argv) {
   std::string error;
   if (!read_spec(spec_fd, &spec, &error)) fail(lines.status, error);
   const int judge = open_process(spec.judge);  // none before Linux 5.3: then the init process sees its pipe end
-  if (getppid() != spec.judge) return 1;       // it died before we looked
+  if (getppid() != spec.judge) return 1;       // it ended before pidfd_open
   int go[2];
   if (pipe2(go, O_CLOEXEC) != 0) fail(lines.status, std::string("pipe: ") + strerror(errno));
   Owner owner = choose_owner(spec);

@@ -63,7 +63,7 @@ bool bind(const std::string& path, uint64_t attributes) {
          restrict_mount(to, attributes, true);
 }
 
-// A file of ours with mode 600, a temporary folder with mode 700: the child, somebody else, must read them too.
+// The child is another user and must read a file with mode 600 or a temporary folder with mode 700 too.
 bool show_private(const std::string& path, const Owner& owner) {
   const std::string from = "/old" + path, to = "/new" + path;
   if (!place_for(path)) return false;
@@ -154,7 +154,7 @@ bool leave_scaffold() {
          chdir("/") == 0;
 }
 
-// Our own parts first: nothing of them may ever be written through a bind, and a bind may lie inside /tmp.
+// Our own parts first: they must not be written through a bind, and a bind may lie inside /tmp.
 bool fill(const Spec& spec, const Owner& owner, bool own_pids, Report* report, std::string* step) {
   *step = "/tmp";
   if (!scratch("/tmp", spec.limits.memory_bytes) || !make_accounts(owner)) return false;

@@ -1,4 +1,4 @@
-// A new root that holds only what the child may see: a tmpfs with binds at the same absolute paths.
+// A new root with the paths that the child may see: a tmpfs with binds at the same absolute paths.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct Owner {
   std::string refusal;       // why it is the evaluator's own user
 };
 
-// Runs in the new mount namespace with the privileges to mount. False with `error` when it broke half-way, so that
-// nothing may be started; a refusal before anything changed is only reported.
+// Runs in the new mount namespace with the privileges to mount. False with `error` if it failed half-way: then
+// no program may be started. A refusal before anything changed is only reported.
 bool make_root(const Spec& spec, const Owner& owner, bool own_pids, Report* report, std::string* error);
 
 }  // namespace warpsmith

@@ -1,4 +1,4 @@
-// Which namespaces this machine grants, who the child will be, and the process that is born into them.
+// The namespaces that this machine grants, the user of the child, and the process that starts in them.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ Owner choose_owner(const Spec& spec);
 // The user itself, with the reason for it.
 Owner own_user(const std::string& refusal);
 
-// Forks into as many of the namespaces as the machine grants; what it refused is in the report, in both processes.
+// Forks into all namespaces that the machine grants. The report, in both processes, has the refused ones.
 Born fork_into_namespaces(Report* report);
 
 // Writes the uid and gid maps of the new process before it does anything. If the subordinate ids are refused, maps the

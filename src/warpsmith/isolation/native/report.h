@@ -1,4 +1,4 @@
-// What was achieved of the confinement and what the machine refused, one line a part.
+// The parts of the confinement that were achieved or refused, one line each.
 #pragma once
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 namespace warpsmith {
 
-// The judge reads these kinds on the status descriptor; confine/child.py has the same numbers.
+// The evaluator process reads these kinds on the status descriptor; isolation/child.py has the same numbers.
 enum StatusKind : unsigned short {
   kConfined = 1,  // lines "+part" and "-part: reason", once the program runs
   kFailed = 2,    // the program could not be started, and why
@@ -22,17 +22,16 @@ class Report {
   void achieved(const std::string& part) { lines_ += "+" + part + "\n"; }
   void missing(const std::string& part, std::string reason) {
     for (char& letter : reason)
-      if (letter == '\n')
-        letter = ' ';  // a path in the reason must not begin a line of its own, which could name a part
+      if (letter == '\n') letter = ' ';  // otherwise a path in the reason could begin a line that names a part
     lines_ += "-" + part + ": " + reason + "\n";
   }
-  // The usual case: a system call that worked or left its reason in errno.
+  // Reports a system call that worked, or left its reason in errno.
   bool part(const std::string& name, bool worked, const char* call) {
     if (worked) return achieved(name), true;
     return missing(name, std::string(call) + ": " + strerror(errno)), false;
   }
   bool has(const std::string& name) const { return ("\n" + lines_).find("\n+" + name + "\n") != std::string::npos; }
-  // For parts that hang on another one, which was refused before their turn came.
+  // For parts that depend on another part, which was refused before.
   void missing_if_unsaid(const std::string& name, const std::string& reason) {
     if (!has(name) && ("\n" + lines_).find("\n-" + name + ": ") == std::string::npos) missing(name, reason);
   }

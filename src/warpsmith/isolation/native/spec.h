@@ -1,4 +1,4 @@
-// What the launcher is asked to do, as the judge wrote it: NUL-separated key, value pairs on a file descriptor.
+// The launcher's task as the evaluator process wrote it: NUL-separated pairs of key and value on a file descriptor.
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +27,7 @@ struct Limits {
   uint64_t open_files = 0;
   uint64_t file_bytes = 0;
   uint64_t output_bytes = 0;
-  bool address_space = false;  // bound what is asked for, not only what is resident
+  bool address_space = false;  // bound each mapping, not only resident memory
 };
 
 // The ids that /etc/subuid and /etc/subgid grant to an ordinary user, and the setuid programs that map them.
@@ -54,7 +54,7 @@ struct Spec {
   pid_t judge = 0;
 };
 
-// Reads and checks the whole of it; on a key or a number it does not know, writes why to `error`.
+// Reads and checks a spec. False with `error` if it has an unknown key or lacks a required one.
 bool read_spec(int fd, Spec* spec, std::string* error);
 
 }  // namespace warpsmith

@@ -1,4 +1,4 @@
-// What the whole tree of a child uses, read from /proc; knows nothing of limits.
+// The resources that all processes of a child use, read from /proc.
 #pragma once
 
 #include <stdint.h>
@@ -10,17 +10,17 @@ namespace warpsmith {
 
 struct Usage {
   uint64_t memory_bytes = 0;  // anonymous and shared pages of every process, and files in the private tmp
-  double cpu_s = 0;           // the living and the reaped
+  double cpu_s = 0;           // of running and of ended processes
   uint64_t tasks = 0;         // processes and threads
   std::vector<pid_t> pids;    // as numbered by the /proc that was read
 };
 
 class Watch {
  public:
-  // `whole` when /proc holds our tree and nothing else; `scratch` when /tmp and /dev/shm are ours alone.
+  // `whole`: /proc shows our processes only. `scratch`: /tmp and /dev/shm are private.
   Watch(bool whole, bool scratch);
   Usage read() const;
-  // The same memory with pages shared between processes counted once; slower, so asked only near a limit.
+  // The same memory with pages shared between processes counted once; slower, so called near a limit only.
   uint64_t exact_memory_bytes(const Usage& usage) const;
 
  private:

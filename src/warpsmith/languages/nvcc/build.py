@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.base import HarnessError, MachineError
-from warpsmith.isolation import ChildOutcome, Policy, Refused, collect_file, run
+from warpsmith.isolation import ChildOutcome, Policy, RefusedFile, collect_file, run
 from warpsmith.languages.nvcc.bounds import ARTIFACT_BYTES
 from warpsmith.languages.nvcc.classify import classify, forbidden_file, is_inside
 from warpsmith.languages.nvcc.diagnose import SOURCE, to_findings
@@ -133,7 +133,7 @@ def _accept_artifact(job: CompileJob, folder: Path, found: Reading, facts: Compi
         findings = (*refused.findings, *facts.findings)
         return Built(facts.model_copy(update={"findings": findings}), failure=refused)
     artifact = collect_file(folder, ARTIFACT, ARTIFACT_BYTES)
-    if isinstance(artifact, Refused):
+    if isinstance(artifact, RefusedFile):
         raise HarnessError(f"nvcc ended well, and its artifact cannot be taken: {artifact.reason}.")
     return Built(facts, artifact, entries=found.entry_points)
 

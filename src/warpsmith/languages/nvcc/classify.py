@@ -63,9 +63,9 @@ def _check_arch(said: str, arch: str) -> None:
 def _limit_failure(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Failure | None:
     """Return a failure if the compiler reached a limit."""
     if outcome.stopped is not None:
-        return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
+        return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.describe(limits)}.")
     if OVERSIZED.search(said):
-        return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {Limit.FILE_SIZE.sentence(limits)}.")
+        return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {Limit.FILE_SIZE.describe(limits)}.")
     if STARVED.search(said):
         return Failure(
             Reason.COMPILE_LIMIT,

@@ -67,5 +67,5 @@ def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLi
         tail = ended.stderr.decode(errors="replace").strip()[-500:]
         raise HarnessError(f"The process that reads artifacts does not work here: {found or tail}")
     return Failure(
-        Reason.COMPILE_LIMIT, f"The compilation's result was not read within its limits: {ended.sentence(policy)}."
+        Reason.COMPILE_LIMIT, f"The compilation's result was not read within its limits: {ended.describe(policy)}."
     )

@@ -23,7 +23,7 @@ from warpsmith.isolation import (
     Frame,
     Policy,
     ProcessLimits,
-    Refused,
+    RefusedFile,
     collect_file,
     encode,
     machine_paths,
@@ -141,7 +141,7 @@ def _full(command: Sequence[str], made: ProfiledCall, wall_s: float) -> UnderToo
     )
     ended = run(command, policy)
     text = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    stopped = ended.sentence(policy) if ended.stopped is not None else ""
+    stopped = ended.describe(policy) if ended.stopped is not None else ""
     return UnderTool(Walls.FULL, ended.exit_code, text, ended.seconds, stopped=stopped)
 
 
@@ -201,7 +201,7 @@ def _environment(made: ProfiledCall) -> dict[str, str]:
 def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:
     """The run with what the worker said of its last request; without an answer only the tool's words are left."""
     raw = collect_file(folder, ANSWERS, ANSWER_BYTES)
-    if isinstance(raw, Refused):
+    if isinstance(raw, RefusedFile):
         return ended
     failure = next((found for payload in _payloads(raw) if (found := _failure(payload))), None)
     return UnderTool(ended.walls, ended.exit_code, ended.output, ended.seconds, failure)

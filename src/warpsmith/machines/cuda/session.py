@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import DeviceMemoryError, HarnessError
-from warpsmith.isolation import Child, Fault, Frame, FrameError, ProcessLimits
+from warpsmith.isolation import Child, Frame, FrameError, FrameFault, ProcessLimits
 from warpsmith.machines.cuda.flush import flush, prepare_flush
 from warpsmith.machines.cuda.memory import OUT_OF_MEMORY, are_bases
 from warpsmith.machines.cuda.room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
@@ -256,7 +256,7 @@ class CudaSession:
         try:
             timed = parse_timed(answer.payload)
         except (MalformedReply, struct.error) as malformed:
-            self._settle(FrameError(Fault.MALFORMED, str(malformed)))
+            self._settle(FrameError(FrameFault.MALFORMED, str(malformed)))
             return None
         return self._told(timed) if self._settle(timed.answer) else None
 
@@ -277,7 +277,7 @@ class CudaSession:
             raise DeviceMemoryError("A call found no memory on the GPU, and its worker was below its share.")
         elif isinstance(answer, FrameError):
             ended = end_silent(self._child, answer)
-            self._failure = ending_failure(ended, ended.sentence(self._child.policy), answer)
+            self._failure = ending_failure(ended, ended.describe(self._child.policy), answer)
         else:
             self._failure = status_failure(answer)
         return self._failure is None

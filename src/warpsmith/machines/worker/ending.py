@@ -1,6 +1,6 @@
 """How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
 
-from warpsmith.isolation import Child, ChildOutcome, Fault, FrameError, Limit
+from warpsmith.isolation import Child, ChildOutcome, FrameError, FrameFault, Limit
 from warpsmith.machines.virtual import Facts, Gone, Mute, VirtualGpu
 from warpsmith.machines.worker.observation import (
     EXECUTOR_GONE,
@@ -24,7 +24,7 @@ def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observ
     ended = end_silent(child, silence)
     if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
         return executor_gone(child, gpu)
-    failure = ending_failure(ended, ended.sentence(child.policy), silence)
+    failure = ending_failure(ended, ended.describe(child.policy), silence)
     if failure.reason is Reason.TIME_LIMIT:
         gpu.kill()
         return observation(failure, (), None, silence, ended)
@@ -39,7 +39,7 @@ def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Obs
         gpu.kill()
         return observation(Failure(Reason.TIME_LIMIT, MUTE.format(why=why)), (), None, None, child.wait())
     ended, executor = child.wait(), gpu.end()
-    sentence = executor.sentence(gpu.policy)
+    sentence = executor.describe(gpu.policy)
     if executor.stopped is Limit.MEMORY:
         failure = Failure(Reason.MEMORY_LIMIT, f"The virtual GPU ran out of memory: {sentence}.")
     elif executor.stopped in (Limit.WALL, Limit.CPU):
@@ -61,7 +61,7 @@ def end_silent(child: Child, silence: FrameError) -> ChildOutcome:
     """A worker that closed its end is about to end by itself, and how it does is worth knowing; one that stays is not
     waited for.
     """
-    if silence.fault not in (Fault.MISSING, Fault.SHORT) or not child.ends_within(ENDING_S):
+    if silence.fault not in (FrameFault.MISSING, FrameFault.SHORT) or not child.wait_for_end(ENDING_S):
         child.kill()
     return child.wait()
 
@@ -69,12 +69,12 @@ def end_silent(child: Child, silence: FrameError) -> ChildOutcome:
 def reply_failure(answer: WorkerReply | FrameError, ended: ChildOutcome, child: Child) -> Failure | None:
     """The failure of an answer and of what followed it: the end, and nothing more that is said."""
     if isinstance(answer, FrameError):
-        return ending_failure(ended, ended.sentence(child.policy), answer)
+        return ending_failure(ended, ended.describe(child.policy), answer)
     if (failure := status_failure(answer)) is not None:
         return failure
     if not ended.ok:
-        return ending_failure(ended, ended.sentence(child.policy), None)
-    surplus = child.surplus()
+        return ending_failure(ended, ended.describe(child.policy), None)
+    surplus = child.read_surplus()
     return None if surplus is None else Failure(Reason.BAD_ANSWER, f"The worker said too much: {surplus.detail}.")
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from warpsmith.isolation import ChildOutcome as Ended, Fault, FrameError, Limit
+from warpsmith.isolation import ChildOutcome as Ended, FrameError, FrameFault, Limit
 from warpsmith.machines.virtual import ExecutorFailure, Facts
 from warpsmith.machines.worker.protocol import Status, WorkerReply
 from warpsmith.machines.worker.values import Raw
@@ -74,7 +74,7 @@ def ending_failure(ended: Ended, sentence: str, fault: FrameError | None) -> Fai
     """The failure of a worker that ended, or was ended, without a whole answer."""
     if ended.stopped is not None and ended.stopped is not Limit.KILLED:
         return Failure(LIMIT_REASONS.get(ended.stopped, Reason.CRASH), f"The candidate was stopped: {sentence}.")
-    if fault is not None and fault.fault is Fault.LATE:
+    if fault is not None and fault.fault is FrameFault.LATE:
         return Failure(Reason.TIME_LIMIT, f"No answer in time: {fault.detail}.")
     if ended.signal is not None and ended.stopped is None:
         return Failure(Reason.CRASH, f"The candidate's host code crashed: {sentence}.")

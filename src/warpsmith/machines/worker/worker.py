@@ -6,7 +6,17 @@ from types import MappingProxyType
 
 import warpsmith
 from warpsmith.base import build_native
-from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Policy, ProcessLimits, library_paths, spawn
+from warpsmith.isolation import (
+    Child,
+    ExchangeResult,
+    Frame,
+    FrameError,
+    FrameFault,
+    Policy,
+    ProcessLimits,
+    library_paths,
+    spawn,
+)
 from warpsmith.machines.virtual import runtime
 from warpsmith.machines.worker.protocol import FrameKind, MalformedReply, WorkerReply, parse
 
@@ -54,7 +64,7 @@ class Conversation:
         try:
             return parse(answer.payload)
         except MalformedReply as malformed:
-            return FrameError(Fault.MALFORMED, str(malformed))
+            return FrameError(FrameFault.MALFORMED, str(malformed))
 
     def exchange(self, frame: Frame, due: FrameKind, answer_bytes: int = 0) -> Frame | FrameError:
         """One frame out and one in, of the kind that is due."""
@@ -62,7 +72,7 @@ class Conversation:
         most = answer_bytes or self._answer_bytes
         return error if error is not None else self._child.receive(self._timeout_s, due, most)
 
-    def timed(self, frame: Frame, due: FrameKind) -> Exchanged:
+    def timed(self, frame: Frame, due: FrameKind) -> ExchangeResult:
         """The same under the judge's clock."""
         return self._child.exchange(frame, self._timeout_s, due, self._answer_bytes, SPIN_S)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import warpsmith
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.isolation import Fault, Frame, FrameError, Policy, ProcessLimits, PythonHost, system_paths
+from warpsmith.isolation import Frame, FrameError, FrameFault, Policy, ProcessLimits, PythonHost, system_paths
 from warpsmith.records import Confined, Direction, Task, Trial
 from warpsmith.tasks.filters import FilterReport
 from warpsmith.tasks.formats import ORIGINS, TaskFormat, TaskTarget, find, read_task, version_of
@@ -128,9 +128,9 @@ class TaskClient:
     def _raise_failure(self, error: FrameError, request: TaskRequest) -> NoReturn:
         """Raise UsageError for a request that failed: late, no answer, or a damaged answer."""
         assert self._host is not None  # a frame came from it, or failed to
-        if error.fault not in (Fault.LATE, Fault.MISSING, Fault.SHORT):
+        if error.fault not in (FrameFault.LATE, FrameFault.MISSING, FrameFault.SHORT):
             self._reject(error.detail)
-        child, late = self._host.child, error.fault is Fault.LATE
+        child, late = self._host.child, error.fault is FrameFault.LATE
         if late:
             child.kill()
         outcome = child.wait()
@@ -140,7 +140,7 @@ class TaskClient:
                 f"{where}: {request.verb} took longer than {request.seconds:g} s. Make the task smaller or raise "
                 "the limit."
             )
-        how = outcome.sentence(child.policy)
+        how = outcome.describe(child.policy)
         raise UsageError(f"{where}: the process that ran this task ended at {request.verb}: {how}.")
 
     def _reject(self, detail: str) -> NoReturn:
