@@ -138,7 +138,7 @@ def _pairs(subject: TimingSubject) -> Iterator[dict[str, object]]:
     runtime = timer.empty_kernels.toolchain.runtime.parent
     recorded = capture_alone(subject, runtime, cases, lambda _case: _unseen, CHOICES.call_s)
     assert not isinstance(recorded, Failure), recorded
-    with TimingSession(subject, runtime, recorded.arenas, CHOICES.call_s) as timing_session:
+    with TimingSession(subject, machine, recorded.arenas, CHOICES.call_s) as timing_session:
         for case in cases:
             drawn, one = [call for _, call in islice(subject.calls(case), CALLS)], recorded.calls[case.name]
             windows = [_window(timing_session, one, drawn, number) for number in range(4)]

@@ -19,7 +19,6 @@ from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.machine import CudaMachine
-from warpsmith.machines.cuda.memory import give_back
 from warpsmith.machines.cuda.session import CALL_S, CudaSession
 from warpsmith.machines.hardware.lease import Need, lease, much_memory
 from warpsmith.machines.worker.session import Mode, Shown
@@ -59,7 +58,7 @@ def recordings(subject: TimingSubject, cases: Sequence[Case]) -> CapturedCalls:
     runtime, room = Toolchain.find().runtime.parent, replay_room(subject.outline(case) for case in cases)
     with lease(Need.SHARED), much_memory() if CudaMachine.first().is_much(room.bytes) else nullcontext():
         found = capture_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
-        give_back()
+        CudaMachine.first().access.release_cache()
     assert not isinstance(found, Failure), found
     return found
 
@@ -72,13 +71,13 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
     recorded = recordings(subject, cases)
     with lease(Need.ALONE):
         compare_with_own_process(subject, cases, recorded)
-        give_back()
+        CudaMachine.first().access.release_cache()
 
 
 def compare_with_own_process(subject: TimingSubject, cases: Sequence[Case], recorded: CapturedCalls) -> None:
     runtime, room = Toolchain.find().runtime.parent, replay_room(subject.outline(case) for case in cases)
     with (
-        TimingSession(subject, runtime, recorded.arenas, CALL_S) as timing_session,
+        TimingSession(subject, CudaMachine.first(), recorded.arenas, CALL_S) as timing_session,
         CudaSession(subject.artifact, subject.direction.value, runtime, room) as worker,
     ):
         for case in cases:
@@ -97,8 +96,8 @@ def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
     """Both count in one median."""
     subject = subject_of(ROOT / "kernels" / task / "forward.cu", task, Direction.FORWARD)
     cases = subject.task.group(Group.TIMING)
-    recorded, runtime = recordings(subject, cases), Toolchain.find().runtime.parent
-    with lease(Need.ALONE), TimingSession(subject, runtime, recorded.arenas, CALL_S) as timing_session:
+    recorded = recordings(subject, cases)
+    with lease(Need.ALONE), TimingSession(subject, CudaMachine.first(), recorded.arenas, CALL_S) as timing_session:
         for case in cases:
             player, times = timing_session.replayer(0, recorded.calls[case.name]), list[float]()
             for is_usual in (True, False):
@@ -107,7 +106,7 @@ def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
                 assert not isinstance(found, Failure), f"{case.name}: {found.detail}"
                 times.append(median(found.events_us(Mode.QUEUED)))
             assert abs(times[0] - times[1]) <= max(0.02 * times[0], 0.5), f"{case.name}: {times}"
-        give_back()
+        CudaMachine.first().access.release_cache()
 
 
 @pytest.mark.parametrize("name", ["71_early_answer", "60_unforked_side_stream", "08_got_hook"])
@@ -125,8 +124,8 @@ def test_controls_can_be_repeated(path: Path) -> None:
     assert specimen is not None
     subject = subject_of(path, specimen.task, specimen.direction)
     case = subject.task.group(Group.TIMING)[0]
-    recorded, runtime = recordings(subject, [case]), Toolchain.find().runtime.parent
-    with lease(Need.SHARED), TimingSession(subject, runtime, recorded.arenas, CALL_S) as timing_session:
+    recorded = recordings(subject, [case])
+    with lease(Need.SHARED), TimingSession(subject, CudaMachine.first(), recorded.arenas, CALL_S) as timing_session:
         options = SamplingOptions(RULE)
         usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
         found = sample(timing_session.replayer(0, recorded.calls[case.name]), usual, options, others)

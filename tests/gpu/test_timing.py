@@ -14,6 +14,7 @@ from warpsmith.evaluation.timing.stage import CLAIM, Timer
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.window import Window, WindowSource
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.session import CALL_S
 from warpsmith.machines.hardware import gpus
 from warpsmith.machines.hardware.lease import Need, lease
@@ -44,7 +45,8 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dty
 def timer() -> Timer:
     toolchain = Toolchain.find()
     with lease(Need.ALONE):
-        return Timer(EmptyKernels(toolchain, find_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
+        kernels = EmptyKernels(CudaMachine.first(), toolchain, find_ceilings(gpus()[0], toolchain))
+        return Timer(kernels, "test", torch.__version__)
 
 
 def subject() -> TimingSubject:
@@ -81,7 +83,7 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     wait_for_torch()
     with (
         lease(Need.ALONE),
-        TimingSession(one, timer.empty_kernels.toolchain.runtime.parent, recorded.arenas, CALL_S) as timing_session,
+        TimingSession(one, CudaMachine.first(), recorded.arenas, CALL_S) as timing_session,
     ):
         result = timer.time_cases(timing_session, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
@@ -98,7 +100,7 @@ def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     recorded = recordings(timer, one)
     with (
         lease(Need.ALONE),
-        TimingSession(one, timer.empty_kernels.toolchain.runtime.parent, recorded.arenas, CALL_S) as timing_session,
+        TimingSession(one, CudaMachine.first(), recorded.arenas, CALL_S) as timing_session,
     ):
         calls = (TimedCall(call, close) for _, call in one.calls(CASE))
         making = WindowSource(

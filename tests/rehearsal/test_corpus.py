@@ -11,7 +11,6 @@ from warpsmith.evaluation.corpus import CorpusFile, examine, read_corpus
 from warpsmith.records import Defence, Verdict
 
 torch.set_num_threads(1)
-pytestmark = pytest.mark.usefixtures("rehearsal")
 TESTS = Path(__file__).parents[1]
 ALL = SEARCH.replace(call_s=10.0)
 BARE = ALL.replace(without=frozenset(Defence))

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from stage import GPU, SEARCH, TORCH_US
+from stage import SEARCH
 
 from warpsmith.evaluation.run import evaluate
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.session import RepeatableCall
 from warpsmith.machines.cuda.slot import Edge
+from warpsmith.machines.rehearsed import TORCH_US, RehearsedMachine
 from warpsmith.records import Defence, Direction, Reason, Verdict
 from warpsmith.tasks.suite import suite_folder
 
 torch.set_num_threads(1)
-pytestmark = pytest.mark.usefixtures("rehearsal")
 STAGES = ["static", "compile", "virtual", "check", "sanitizer", "record", "timing"]
 KERNELS = sorted((Path(__file__).parents[2] / "kernels").glob("*/*.cu"))
 
@@ -29,7 +29,7 @@ def test_a_seed_goes_through_all_stages(task: str, direction: Direction) -> None
     record = evaluate(task, seed(task, direction), direction, config=SEARCH)
     assert [one.stage for one in record.results] == STAGES
     assert record.concluded is Verdict.PASS, record.results[-1].detail
-    assert record.environment.hardware == f"cuda:{GPU.name}"
+    assert record.environment.hardware == RehearsedMachine().hardware
     assert record.timing is not None
     (case,) = record.timing.cases
     assert {baseline.us for baseline in case.baselines.values()} == {TORCH_US}

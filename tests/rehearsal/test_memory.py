@@ -4,18 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from stage import SETTINGS, Counters
 from test_session import HEAD, TAIL, artifact
 
 from warpsmith.base import DeviceMemoryError
-from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda.room import room_for
 from warpsmith.machines.cuda.session import CudaSession
-from warpsmith.machines.hardware import gpu_memory
-from warpsmith.machines.hardware.lease import Need, lease
-from warpsmith.records import Failure, Reason
+from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.rehearsed import RehearsedMachine
+from warpsmith.machines.rehearsed.access import SETTINGS
+from warpsmith.records import Direction, Failure, Reason
 
-pytestmark = pytest.mark.usefixtures("rehearsal")
 X = torch.arange(1000, dtype=torch.float32)
 BODY = """int n = x.numel(); static bool is_first = true; void* more = nullptr;
   if (is_first) while (cudaMalloc(&more, 64 << 20) == cudaSuccess) {} is_first = false; cudaGetLastError();
@@ -26,14 +24,17 @@ GREEDY = f"{HEAD}torch::Tensor forward(torch::Tensor x) {{ {BODY} }}{TAIL}"
 MODEST = GREEDY.replace("if (is_first) while", "if (false) while")
 
 
-def session(made: Path) -> CudaSession:
-    runtime, room = Toolchain.find().runtime.parent, room_for((X,), (X,))
-    return CudaSession(made, "forward", runtime, room, meter=lambda: gpu_memory(""))
+MACHINE = RehearsedMachine()
 
 
-def called(source: str) -> Failure | None:
+def session(made: Path, machine: RehearsedMachine = MACHINE) -> CudaSession:
+    room = room_for((X,), (X,), machine.access.margins)
+    return machine.session(made, Direction.FORWARD, room, 60.0, (0, 0, 0))
+
+
+def called(source: str, machine: RehearsedMachine = MACHINE) -> Failure | None:
     """What a few calls of it come to; the watch has looked in between."""
-    with session(artifact(source)) as opened:
+    with session(artifact(source), machine) as opened:
         for _ in range(3):
             shown = opened.call((X,))
             if shown.failure is not None:
@@ -44,29 +45,29 @@ def called(source: str) -> Failure | None:
 
 
 def test_a_worker_that_takes_all_memory_is_ended_at_its_share() -> None:
-    with lease(Need.SHARED):
+    with MACHINE.lease(Need.SHARED):
         failure = called(GREEDY)
         assert failure is not None and failure.reason is Reason.MEMORY_LIMIT
         assert f"its share is {SETTINGS.memory_bytes >> 24} MiB" in failure.detail
 
 
 def test_one_that_takes_little_is_not() -> None:
-    with lease(Need.SHARED):
+    with MACHINE.lease(Need.SHARED):
         assert called(MODEST) is None
 
 
-def test_where_processes_are_hidden_it_is_repeated_alone_and_then_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Counters, "names_processes", False)
-    with lease(Need.SHARED), pytest.raises(DeviceMemoryError):
-        called(GREEDY)
-    with lease(Need.ALONE):
-        failure = called(GREEDY)
+def test_where_processes_are_hidden_it_is_repeated_alone_and_then_ended() -> None:
+    hiding = RehearsedMachine(names_processes=False)
+    with hiding.lease(Need.SHARED), pytest.raises(DeviceMemoryError):
+        called(GREEDY, hiding)
+    with hiding.lease(Need.ALONE):
+        failure = called(GREEDY, hiding)
     assert failure is not None and failure.reason is Reason.MEMORY_LIMIT
 
 
 def test_a_neighbour_of_one_that_took_all_memory_is_not_ended() -> None:
     """The counters name the processes, and it goes on when the other has ended."""
-    with lease(Need.SHARED), session(artifact(MODEST)) as neighbour:
+    with MACHINE.lease(Need.SHARED), session(artifact(MODEST)) as neighbour:
         assert neighbour.call((X,)).failure is None
         with session(artifact(GREEDY)) as greedy:
             failure = None

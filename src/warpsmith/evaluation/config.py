@@ -13,16 +13,17 @@ from pydantic import (
     model_validator,
 )
 
-from warpsmith.base import UsageError
+from warpsmith.base import MachineError, UsageError
 from warpsmith.machines import Machine
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import Gpu, gpus
+from warpsmith.machines.rehearsed import RehearsedMachine
 from warpsmith.machines.virtual import VirtualMachine, gpu_identity
 from warpsmith.records import EFFORT_OF_TIER, MODES, Defence, EvaluationOptions, Group, describe_error, shorten_value
 from warpsmith.tasks.inputs import SCHEME
 
 AUTO = "auto"
-DEVICES = (AUTO, CudaMachine.kind, VirtualMachine.kind)
+DEVICES = (AUTO, CudaMachine.kind, VirtualMachine.kind, RehearsedMachine.kind)
 
 
 class EvaluationConfig(EvaluationOptions):
@@ -127,6 +128,19 @@ def is_measured(device: str) -> bool:
     return device != VirtualMachine.kind
 
 
-def machine_for(config: EvaluationOptions) -> Machine:
-    """Return the machine that options with a settled device name."""
-    return CudaMachine.first() if is_measured(config.device) else VirtualMachine.of(config.gpu)
+def machines_for(config: EvaluationOptions) -> tuple[Machine, ...]:
+    """Return the equal machines that options with a settled device name, at least one."""
+    if config.device == RehearsedMachine.kind:
+        return RehearsedMachine.all()
+    return CudaMachine.all() if is_measured(config.device) else (VirtualMachine.of(config.gpu),)
+
+
+def machine_for(config: EvaluationOptions, uuid: str = "") -> Machine:
+    """Return the machine of that UUID, or the first one without a UUID. Raise MachineError if the card is gone."""
+    if not uuid and config.device == CudaMachine.kind:
+        return CudaMachine.first()
+    found = machines_for(config)
+    chosen = next((machine for machine in found if uuid in ("", machine.uuid)), None)
+    if chosen is None:
+        raise MachineError(f"GPU {uuid} is no longer visible here; {', '.join(one.uuid for one in found)} are.")
+    return chosen

@@ -19,6 +19,7 @@ def environment(machine: Machine) -> Environment:
     return Environment(
         device=machine.name,
         hardware=machine.hardware,
+        uuid=machine.uuid,
         driver=machine.driver,
         toolchain=toolchain(),
         torch=importlib.metadata.version("torch"),

@@ -71,6 +71,7 @@ class PreparedEvaluation(Model):
     record: Record
     artifact: str
     launches: int | None = None  # of a call, where the virtual GPU has counted them
+    uuid: str = ""  # of the GPU that is to be used; empty: the first one
 
     @classmethod
     def of(cls, evaluation: Evaluation, record: Record, products: Products) -> "PreparedEvaluation":
@@ -119,7 +120,9 @@ def resume(prepared: PreparedEvaluation, machine: Machine | None = None) -> Reco
         task = opened.describe()
         if task.version != record.task_version:
             raise HarnessError(f"Task {task.name} was changed while a kernel for it was compiled.")
-        where = machine or machine_for(config)
+        where = machine or machine_for(config, prepared.uuid)
+        if where.uuid != record.environment.uuid:  # prepared for another card of the same model
+            record = record.model_copy(update={"environment": environment(where)})
         evaluation = Evaluation(prepared.target, opened, task, record.candidate, config, where, prepared.seed, record)
         return run(evaluation, prepared.remaining_stages, prepared.products())
 

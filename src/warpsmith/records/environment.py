@@ -46,6 +46,7 @@ class Environment(Model):
 
     device: Name
     hardware: Name  # part of a record's key: same hardware, comparable times
+    uuid: Name = ""  # of the card, to tell equal ones apart; not part of the key
     driver: Name = ""
     toolchain: Name = ""
     torch: Name = ""

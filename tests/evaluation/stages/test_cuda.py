@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import pytest
 import torch
@@ -34,12 +34,13 @@ from warpsmith.evaluation.timing.baselines import Baseline, Baselines
 from warpsmith.evaluation.timing.capture import CapturedCalls
 from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.machines.cuda.machine import LIMITS, CudaMachine
+from warpsmith.machines.cuda.machine import LIMITS, CudaMachine, GivenTimes
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.hardware import Gpu
 from warpsmith.machines.machine import CheckLimits
+from warpsmith.machines.rehearsed import RehearsedMachine
 from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.protocol import CapturedOperations
@@ -64,7 +65,6 @@ from warpsmith.records import (
 from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.heldout import NEAR, NEAR_CASES
 from warpsmith.tasks.inputs.values import Values
-from warpsmith.tasks.reference.fresh import problems
 
 OPENED = open_task("softmax")
 TASK = OPENED.describe()
@@ -80,12 +80,13 @@ GPU = Gpu("H200", "580", 143771, "9.0")
 
 
 @dataclass(frozen=True)
-class HostMachine(CudaMachine):
-    """A GPU whose references are computed on the CPU and whose sessions are given."""
+class HostMachine(RehearsedMachine):
+    """A GPU whose times are measured and whose sessions are given."""
 
     gpu: Gpu = GPU
     limits: CheckLimits = LIMITS
-    torch_device: str = "cpu"
+    kind: ClassVar[str] = CudaMachine.kind
+    given: ClassVar[GivenTimes | None] = None
     fake: "Repeatable | None" = None
     has_room: bool = True
 
@@ -173,12 +174,12 @@ class Sat(TimingSession):
     def __init__(
         self,
         subject: TimingSubject,
-        runtime: Path,
+        machine: CudaMachine,
         arenas: Room,
         call_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(subject, runtime, arenas, call_s, clock)
+        super().__init__(subject, machine, arenas, call_s, clock)
         self.begun: list[int] = []
         self.is_closed = False
 
@@ -200,7 +201,7 @@ def test_captured_calls_are_timed_in_the_processes_that_were_started_unless_thos
     monkeypatch.setattr("warpsmith.evaluation.stages.cuda.timer_for", lambda *_given: timer)
     monkeypatch.setattr("warpsmith.evaluation.timing.TimingSession", Sat)
     now_s = [0.0]
-    early = Sat(capture.subject, Path(), RECORDINGS.arenas, 1.0, lambda: now_s[0]) if begun else None
+    early = Sat(capture.subject, HostMachine(), RECORDINGS.arenas, 1.0, lambda: now_s[0]) if begun else None
     now_s[0] = waited_s
     outcome = time_replays(one, capture, BegunReplays(early) if early else None, None)
     assert outcome.result.verdict is Verdict.PASS
@@ -217,7 +218,7 @@ def test_a_stage_that_stands_before_one_whose_product_it_needs_is_a_fault_of_our
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("warpsmith.evaluation.timing.TimingSession", Sat)
-    monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", lambda _target: None)
+    monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", lambda *_given: None)
 
 
 class Repeatable(FakeSession):
@@ -225,6 +226,7 @@ class Repeatable(FakeSession):
 
     rooms: list[Room]
     arenas = Room(1, 2, 1)
+    gpu = RehearsedMachine().access
 
     def on(self, arenas: Room) -> "Repeatable":
         """Begun on these."""
@@ -264,11 +266,8 @@ def softmax(wrong_from: int) -> Callable[[Values], Shown]:
         ("", len(plan_calls(evaluation(cases=(Group.SMOKE,)), HostMachine())) + 2, [Verdict.PASS, Verdict.FAIL]),
     ],
 )
-def test_what_was_checked_is_recorded_in_the_same_process(
-    until: str, wrong_from: int, said: list[Verdict], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session, made = Repeatable(softmax(wrong_from)), problems
-    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
+def test_what_was_checked_is_recorded_in_the_same_process(until: str, wrong_from: int, said: list[Verdict]) -> None:
+    session = Repeatable(softmax(wrong_from))
     one = evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), until=until)
     checked = check_on_gpu(one, ARTIFACT, None)
     attempt = next((product for product in checked.products if isinstance(product, CaptureAttempt)), None)
@@ -306,7 +305,7 @@ def test_torch_is_loaded_while_a_kernel_is_checked_where_it_will_be_asked(
 ) -> None:
     begun: list[str] = []
     session, modes = Repeatable(softmax(3)), tuple(Baseline(mode=mode, idle_us=(9,), queued_us=(8,)) for mode in kept)
-    monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", begun.append)
+    monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", lambda target, _uuid: begun.append(target))
     monkeypatch.setattr(
         "warpsmith.evaluation.timing.read_baselines", lambda _path: Baselines(modes=modes) if modes else None
     )
@@ -330,7 +329,7 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
         held.clear()
 
     monkeypatch.setattr("warpsmith.machines.cuda.room_around", lambda *_rooms: Room(1 << 30, results_bytes, 1, 1 << 30))
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.much_memory", memory)
+    monkeypatch.setattr(HostMachine, "much_memory", lambda _machine: memory())
     check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), until="check"), ARTIFACT, None)
     assert during and set(during) == {alone} and not held
 
@@ -384,7 +383,7 @@ def test_a_player_begins_early_where_it_will_be_timed_and_there_is_memory(until:
 def test_half_of_the_memory_is_left_to_others(
     free: int, wanted: int, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free << 20, 100 << 20))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (free << 20, 100 << 20))
     assert CudaMachine(Gpu("small", "580", 100, "9.0")).has_room_for(wanted << 20) is fits
 
 
@@ -429,7 +428,7 @@ def test_the_virtual_gpu_runs_no_library() -> None:
 )
 def test_after_a_fault_the_gpu_is_looked_at(reason: Reason, looked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    monkeypatch.setattr("warpsmith.machines.cuda.see_healthy", lambda: seen.append(True))
+    monkeypatch.setattr("warpsmith.machines.cuda.see_healthy", lambda _access: seen.append(True))
     failed = StageResult(stage="check", verdict=Verdict.FAIL, reason=reason, detail="d")
-    assert _after(failed) == failed
+    assert _after(HostMachine(), failed) == failed
     assert bool(seen) is looked

@@ -229,8 +229,8 @@ def test_candidates_go_to_the_judges_that_are_free(
     argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "at").mkdir()
-    monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
-    with pool_of_judges(EvaluationConfig(device="cuda"), 2) as (threads, by):
+    monkeypatch.setattr(module, "Judges", lambda count, **_uuids: Judges(count, argv))
+    with pool_of_judges(EvaluationConfig(device="rehearsed"), 2) as (threads, by):
         found = list(threads.map(lambda n: by(asked(f"meet {tmp_path}/at/"), CHOICES, n), range(6)))
     pids = {one.results[-1].detail.split()[0] for one in found}
     assert len(pids) == 2, "the first one waits for another"
@@ -269,9 +269,9 @@ def test_an_interrupt_at_the_terminal_is_not_for_judges(argv: tuple[str, ...], t
 def test_an_interrupt_ends_what_is_still_evaluated(
     argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
+    monkeypatch.setattr(module, "Judges", lambda count, **_uuids: Judges(count, argv))
     mark = tmp_path / "pid"
-    with pytest.raises(KeyboardInterrupt), pool_of_judges(EvaluationConfig(device="cuda"), 2) as (threads, by):
+    with pytest.raises(KeyboardInterrupt), pool_of_judges(EvaluationConfig(device="rehearsed"), 2) as (threads, by):
         asleep = threads.submit(by, asked(f"sleep {mark}"), CHOICES)
         wait_for(lambda: mark.read_text() if mark.exists() else "")
         raise KeyboardInterrupt
@@ -338,7 +338,8 @@ def _state(pid: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("device", "jobs", "begun"), [("vgpu", 8, 0), ("cuda", 1, 0), ("cuda", 2, 2), ("cuda", 99, module.MOST)]
+    ("device", "jobs", "begun"),
+    [("vgpu", 8, 0), ("rehearsed", 1, 0), ("rehearsed", 2, 2), ("rehearsed", 99, module.MOST)],
 )
 def test_processes_are_begun_where_several_share_a_gpu(
     device: str, jobs: int, begun: int, monkeypatch: pytest.MonkeyPatch
@@ -346,7 +347,7 @@ def test_processes_are_begun_where_several_share_a_gpu(
     done: list[int] = []
 
     class Begun:
-        def __init__(self, count: int) -> None:
+        def __init__(self, count: int, **_uuids: object) -> None:
             self._count = count
 
         def grade(self, candidate: Candidate, config: EvaluationConfig, seed: int | None = None) -> Record:

@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from warpsmith.machines.cuda import CUDA, GpuAccess
 from warpsmith.machines.cuda.room import Room
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Confined, Failure
@@ -31,6 +32,7 @@ class FakeSession:
     calls: list[tuple[int, Mode, int]] = field(default_factory=list)
     colds: list[bool] = field(default_factory=list)
     room: Room | None = None
+    gpu: GpuAccess = CUDA
 
     def use(self, room: Room) -> None:
         self.room = room

@@ -10,6 +10,8 @@ import pytest
 from warpsmith.evaluation.timing.empty_kernel import OLD_S, USUAL_FORMS, EmptyKernelForm, EmptyKernels
 from warpsmith.evaluation.timing.sample import EmptyKernelTimes
 from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.cuda import CudaMachine
+from warpsmith.machines.rehearsed import RehearsedMachine
 from warpsmith.records import Ceilings
 
 CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4e12, write_bytes_per_s=4e12, copy_bytes_per_s=4e12)
@@ -26,7 +28,7 @@ class Measured:
         self.asked: list[list[EmptyKernelForm]] = []
 
     def __call__(
-        self, _toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
+        self, _machine: CudaMachine, _toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
     ) -> dict[EmptyKernelForm, EmptyKernelTimes]:
         self.asked.append(list(forms))
         return {form: EmptyKernelTimes(float(len(self.asked)), 6.0, 10.0) for form in forms}
@@ -40,7 +42,7 @@ def measured(home: Path) -> Measured:
 def begun(measured: Measured, gpu: str = "H200", now_s: list[float] | None = None) -> EmptyKernels:
     clock = (lambda: now_s[0]) if now_s else time.time
     ceilings = CEILINGS.model_copy(update={"gpu": gpu})
-    return EmptyKernels(cast(Toolchain, Tools()), ceilings, measured, clock, lambda: Path("worker"))
+    return EmptyKernels(RehearsedMachine(), cast(Toolchain, Tools()), ceilings, measured, clock, lambda: Path("worker"))
 
 
 def test_the_usual_ones_are_measured_with_the_first_and_another_process_finds_them(measured: Measured) -> None:

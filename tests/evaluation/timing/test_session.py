@@ -13,9 +13,11 @@ from torch import Tensor
 from warpsmith.evaluation.timing.capture import CALLS_BEFORE, CapturedCalls, capture_calls, replay_room
 from warpsmith.evaluation.timing.session import OLD_S, TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
+from warpsmith.machines.cuda import MARGINS
+from warpsmith.machines.cuda.room import Room as CudaRoom, room_for_all
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.cuda.slot import Edge
+from warpsmith.machines.rehearsed import RehearsedMachine
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Case, Direction, Dtype, Failure, Group, Language, Reason, Trial
@@ -63,7 +65,7 @@ class Room:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None: ...
 
-    def player(self, _artifact: Path, _runtime: Path, _room: "Room", bases: Sequence[int], _call_s: float) -> Any:
+    def player(self, _artifact: Path, _runtime: Path, _room: "Room", bases: Sequence[int], *_given: object) -> Any:
         self.begun.append(FakePlayer(tuple(bases)))
         return self.begun[-1]
 
@@ -105,7 +107,7 @@ def now_s() -> list[float]:
 @pytest.fixture
 def timing_session(room: Room, now_s: list[float]) -> Iterator[TimingSession]:
     buffers: Any = room
-    with TimingSession(SUBJECT, Path(), ARENAS, 1.0, lambda: now_s[0], room.player, buffers) as found:
+    with TimingSession(SUBJECT, RehearsedMachine(), ARENAS, 1.0, lambda: now_s[0], room.player, buffers) as found:
         yield found
 
 
@@ -145,7 +147,7 @@ def test_a_claim_captures_a_call_for_each_argument_by_turns_at_the_end_and_the_s
 
 
 def test_a_tail_behind_the_arguments_is_watched() -> None:
-    assert replay_room([CALL]).slot_bytes == room_for_all([CALL]).slot_bytes + TAIL
+    assert replay_room([CALL]).slot_bytes == room_for_all([CALL]).slot_bytes + MARGINS.tail_bytes
     assert replay_room([CALL]).slots == 1
 
 

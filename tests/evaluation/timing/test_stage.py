@@ -27,6 +27,7 @@ from warpsmith.evaluation.timing.window import Window, WindowSource
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
 from warpsmith.machines.cuda.session import RepeatableCall
+from warpsmith.machines.rehearsed import RehearsedMachine
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks
 from warpsmith.records import (
@@ -87,13 +88,16 @@ class Torch:
         return EAGER
 
 
+MACHINE = RehearsedMachine()
+
+
 class Faked(TimingSession):
     """Players with these clocks from an idle device, by their windows."""
 
     torch = Torch()
 
     def __init__(self, *idle: Clocks, queued: Clocks = QUEUED, failure: Failure | None = None) -> None:
-        super().__init__(SUBJECT, Path(), ARENAS, 1.0)
+        super().__init__(SUBJECT, MACHINE, ARENAS, 1.0)
         self.fakes = [FakeSession([one], queued, failure) for one in idle]
         self.begun: list[int] = []
 
@@ -135,7 +139,9 @@ def test_a_search_needs_one_process_and_a_claim_of_a_short_kernel_six(
     assert isinstance(found, TimedCase) and found.doubts == () and timing_session.begun == windows
     assert (found.timing.time.us, found.timing.idle.us) == (12.0, 16.0)
     assert found.timing.repeated and found.timing.notes == ()
-    assert timing_session.fakes[0].room == replay_room([OUTLINE]), "as much is painted as the case needs"
+    assert timing_session.fakes[0].room == replay_room([OUTLINE], MACHINE.access.margins), (
+        "as much is painted as the case needs"
+    )
 
 
 @pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])

@@ -308,7 +308,7 @@ def test_a_baseline_process_lets_go_and_answers_again() -> None:
 def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Mortal(2, False)
     resident = ResidentHost(lambda: nullcontext(one))
-    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process._suite_host", lambda: resident)
+    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process._suite_host", lambda _uuid: resident)
     with ExitStack() as until:
         assert open_baseline_host("softmax", until).time(REQUEST).queued_us
         assert one.forgot == 0
@@ -317,7 +317,7 @@ def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkey
 
 def test_whoever_begins_it_can_wait_until_it_has_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one = Mortal(2, False)
-    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process._suite_host", lambda: resident)
+    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process._suite_host", lambda _uuid: resident)
     resident = ResidentHost(lambda: nullcontext(one))
     loaded = preload_torch("softmax")
     assert loaded is not None and one.forgot == 0

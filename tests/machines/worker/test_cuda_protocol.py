@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from warpsmith.base import HarnessError, MachineError
-from warpsmith.machines.cuda import session, slot
-from warpsmith.machines.cuda.memory import Arena, are_bases, give_back
+from warpsmith.machines.cuda import CUDA, session, slot
+from warpsmith.machines.cuda.memory import Arena, are_bases
 from warpsmith.machines.cuda.room import ALIGNMENT, Buffers, Room, room_around, room_for
+from warpsmith.machines.rehearsed import RehearsedMachine
+from warpsmith.machines.rehearsed.access import RehearsedAccess
 from warpsmith.machines.worker.protocol import (
     MalformedReply,
     ReportedTensor,
@@ -46,10 +49,10 @@ def test_a_short_or_swollen_answer_is_malformed(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_bytes_of_an_answer_are_changed_the_judge_goes_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_bytes_of_an_answer_are_changed_the_judge_goes_on(seed: int) -> None:
     """It is malformed, or failure, or clean; what is kept is painted around before the next call."""
-    monkeypatch.setattr(torch, "empty_strided", lambda *_given, **_options: torch.zeros(0))  # there is no GPU
-    one, draw = session.CudaSession(Path(), "", Path(), Room(1024, 8192)), random.Random(seed)
+    gpu = RehearsedMachine().access
+    one, draw = session.CudaSession(Path(), "", Path(), Room(1024, 8192), gpu=gpu), random.Random(seed)
     one._views = [torch.zeros(16384, dtype=torch.uint8) for _ in range(3)]
     one.use(Room(1024, 8192))
     placed = slot.Placed(one._views[0], range(1024), slot.new_poison())
@@ -172,7 +175,7 @@ def test_buffers_that_do_not_fit_leave_nothing_behind(monkeypatch: pytest.Monkey
     closed: list[int] = []
 
     class Small:
-        def __init__(self, size: int) -> None:
+        def __init__(self, size: int, _number: int = 0) -> None:
             self.size = size
             if size > 1024:
                 raise MachineError("out of memory")
@@ -183,9 +186,8 @@ def test_buffers_that_do_not_fit_leave_nothing_behind(monkeypatch: pytest.Monkey
         def __exit__(self, *_given: object) -> None:
             closed.append(self.size)
 
-    monkeypatch.setattr("warpsmith.machines.cuda.room.Arena", Small)
-    monkeypatch.setattr("warpsmith.machines.cuda.room.give_back", lambda: None)
-    with pytest.raises(MachineError), Buffers(Room(256, 2048, 4)):
+    monkeypatch.setattr(RehearsedAccess, "allocate", lambda _access, size: Small(size))
+    with pytest.raises(MachineError), Buffers(Room(256, 2048, 4), RehearsedMachine().access):
         pass
     assert closed == [1024]
 
@@ -204,7 +206,7 @@ def test_a_worker_that_cannot_begin_leaves_nothing_behind(monkeypatch: pytest.Mo
     done: list[str] = []
 
     @contextmanager
-    def begun(*_given: object) -> Iterator[object]:
+    def worker() -> Iterator[object]:
         done.append("begun")
         try:
             yield
@@ -216,10 +218,13 @@ def test_a_worker_that_cannot_begin_leaves_nothing_behind(monkeypatch: pytest.Mo
 
     buffers = object.__new__(session.Buffers)
     buffers.room, buffers.arenas, buffers.views = Room(1, 1), [], []
-    monkeypatch.setattr(session, "prepare_flush", lambda: None)  # there is no GPU
-    monkeypatch.setattr(session.CudaSession, "_start", begun)
+
+    def begun(_access: object, *given: Any) -> object:
+        return given[-1].enter_context(worker())
+
+    monkeypatch.setattr(RehearsedAccess, "start_worker", begun)
     monkeypatch.setattr(session, "Conversation", refused)
-    with pytest.raises(HarnessError), session.CudaSession(Path(), "", Path(), buffers):
+    with pytest.raises(HarnessError), session.CudaSession(Path(), "", Path(), buffers, gpu=RehearsedMachine().access):
         pass
     assert done == ["begun", "ended"]
 
@@ -298,9 +303,9 @@ def test_what_torch_keeps_is_given_back_where_it_is_much(
     reserved: int, given: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: reserved)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("given"))
-    give_back()
+    CUDA.release_cache()
     assert bool(done) is given
 
 

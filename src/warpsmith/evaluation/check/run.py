@@ -16,6 +16,7 @@ from warpsmith.evaluation.check.seen import PassedCall, called_cases
 from warpsmith.evaluation.check.threads import one_thread
 from warpsmith.languages import find_language
 from warpsmith.machines import CheckLimits
+from warpsmith.machines.virtual import Facts
 from warpsmith.machines.worker import Mode, Session, Shown
 from warpsmith.records import (
     Case,
@@ -52,10 +53,12 @@ class CheckSubject:
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of the check stage, and the calls that passed."""
+    """The result of a check, the passed calls, and of a failed call the comparison and the counters."""
 
     result: StageResult
     seen: tuple[PassedCall, ...]
+    failed: Comparison | None = None
+    failed_facts: Facts | None = None
 
 
 @dataclass
@@ -128,7 +131,7 @@ def _check(
             step, shown, looked = _confirm_on_more_inputs(subject, step, shown, looked, session)
         if looked.failure is not None:
             result = _failed_result(looked.failure, step, error_findings(shown), notes, session.device, started)
-            return Checked(result, tuple(notes.seen))
+            return Checked(result, tuple(notes.seen), looked, shown.facts)
         notes.take(step, shown, looked.worst)
     facts = CheckFacts(device=session.device, cases=_cases(notes))
     result = StageResult(

@@ -9,7 +9,7 @@ python -m warpsmith.evaluation.processes.judges
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
@@ -17,7 +17,7 @@ from threading import BoundedSemaphore, Lock, Thread
 from typing import Protocol
 
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.evaluation.config import EvaluationConfig, is_measured
+from warpsmith.evaluation.config import EvaluationConfig, is_measured, machines_for
 from warpsmith.evaluation.processes import warm
 from warpsmith.evaluation.processes.nursery import ForkedChild, Nursery, hung_up, tend
 from warpsmith.evaluation.processes.pool import pool
@@ -64,8 +64,8 @@ class EvaluationReply(Model):
 class Judge:
     """One evaluator process. It is forked at once, since its start takes seconds, and again after it died."""
 
-    def __init__(self, nursery: Nursery) -> None:
-        self._nursery = nursery
+    def __init__(self, nursery: Nursery, uuid: str = "") -> None:
+        self._nursery, self._uuid = nursery, uuid
         self._busy = Lock()
         self._child: ForkedChild | None = nursery.child()
 
@@ -76,7 +76,7 @@ class Judge:
                 self._leave()
                 self._child = self._nursery.child()
             try:
-                reply = _ask(self._child, prepared)
+                reply = _ask(self._child, prepared.model_copy(update={"uuid": self._uuid}))
             except BaseException:  # at an interrupt an answer may still come, which the next would read as its own
                 self._leave()
                 raise
@@ -109,9 +109,9 @@ def _ask(child: ForkedChild, prepared: PreparedEvaluation) -> EvaluationReply:
 class Judges:
     """Several evaluator processes, each with one candidate at a time."""
 
-    def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
+    def __init__(self, count: int, argv: tuple[str, ...] = ARGV, uuids: Sequence[str] = ("",)) -> None:
         self._nursery = Nursery(argv)
-        self._all = [Judge(self._nursery) for _ in range(count)]
+        self._all = [Judge(self._nursery, uuids[number % len(uuids)]) for number in range(count)]
         self._free, self._compiling = SimpleQueue[Judge](), BoundedSemaphore(COMPILERS)
         for judge in self._all:
             self._free.put(judge)
@@ -169,7 +169,7 @@ def judges_for(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
     """
     if not is_measured(config.device) or jobs < 2:
         return grade
-    judges = Judges(min(jobs, MOST))
+    judges = Judges(min(jobs, MOST), uuids=[machine.uuid for machine in machines_for(config)])
     until.callback(judges.close)
     return judges.grade
 

@@ -14,7 +14,6 @@ from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchC
 from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import CudaMachine
-from warpsmith.machines.hardware import calling, much_memory
 from warpsmith.machines.worker import Shown
 from warpsmith.records import MODES, Case, Failure, Group, Reason, StageResult, Trial, Verdict
 from warpsmith.tasks.inputs import LONG, near_cases
@@ -88,16 +87,17 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
     steps = plan_calls(evaluation, machine)
     timed = _timed_cases(evaluation) if evaluation.config.until in AFTER_CHECK else []
     needs_torch = timed and (evaluation.config.tier == "claim" or _lacks_baselines(evaluation, timed))
-    wait = preload_torch(evaluation.target) if needs_torch else None
+    wait = preload_torch(evaluation.target, machine.uuid) if needs_torch and machine.given is None else None
     subject = _subject(evaluation, artifact, believed_launches(evaluation, counted))
     outlines = (outline(evaluation.opened, direction, step.trial) for step in _one_a_case(steps))
-    room = room_for_all(outlines)
-    later = replay_room(subject.outline(case) for case in timed) if timed else room
+    margins = machine.access.margins
+    room = room_for_all(outlines, margins)
+    later = replay_room((subject.outline(case) for case in timed), margins) if timed else room
     arenas, attempt = room_around(room, later), None
     with (
-        much_memory() if machine.is_much(arenas.bytes) else nullcontext(),
+        machine.much_memory() if machine.is_much(arenas.bytes) else nullcontext(),
         machine.session(artifact.path, direction, arenas, evaluation.config.call_s, ARENA_ADDRESSES) as session,
-        calling(),
+        machine.calling(),
     ):
         session.use(room)
         solve, language = partial(machine.solve, evaluation.opened), evaluation.candidate.language
@@ -105,8 +105,8 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
         found = check(asked, steps, session, machine.limits).result
         if found.verdict is Verdict.PASS and timed:
             attempt = _capture(evaluation, session, subject, timed)
-    with calling():
-        _after(attempt.result if attempt else found)
+    with machine.calling():
+        _after(machine, attempt.result if attempt else found)
     return StageOutcome(found, tuple(one for one in (attempt, TorchStart(wait) if wait else None) if one is not None))
 
 
@@ -143,13 +143,13 @@ def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", c
     return CaptureAttempt(result(verdict=Verdict.PASS), Capture(subject, found))
 
 
-def _after(result: StageResult) -> StageResult:
+def _after(machine: CudaMachine, result: StageResult) -> StageResult:
     """Return the result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
-    from warpsmith.machines.cuda import FAULTS, give_back, see_healthy
+    from warpsmith.machines.cuda import FAULTS, see_healthy
 
-    give_back()
+    machine.access.release_cache()
     if result.reason is Reason.UNREPEATED or result.reason in FAULTS:
-        see_healthy()
+        see_healthy(machine.access)
     return result
 
 
@@ -179,8 +179,7 @@ def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | N
 def _open_timing_session(evaluation: Evaluation, capture: Capture) -> "TimingSession":
     from warpsmith.evaluation.timing import TimingSession
 
-    runtime = Toolchain.find().runtime.parent
-    return TimingSession(capture.subject, runtime, capture.recordings.arenas, evaluation.config.call_s)
+    return TimingSession(capture.subject, _machine(evaluation), capture.recordings.arenas, evaluation.config.call_s)
 
 
 def wait_for_torch(
@@ -203,17 +202,18 @@ def time_replays(
     with begun.timing_session if begun else _open_timing_session(evaluation, capture) as timing_session:
         examine = partial(_examine, evaluation, near=set())
         cases = _timed_cases(evaluation)
-        return StageOutcome(
-            _after(timer.time_cases(timing_session, capture.subject, cases, examine, capture.recordings))
-        )
+        result = timer.time_cases(timing_session, capture.subject, cases, examine, capture.recordings)
+        return StageOutcome(_after(_machine(evaluation), result))
 
 
 def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
     from warpsmith.evaluation.timing import TimingSubject as Timed
+    from warpsmith.evaluation.timing.subject import draw_on
 
     direction = evaluation.candidate.direction
     path, language = artifact.path, evaluation.candidate.language
-    return Timed(evaluation.opened, evaluation.target, evaluation.task, direction, path, language, launches)
+    draw = partial(draw_on, evaluation.machine.torch_device)
+    return Timed(evaluation.opened, evaluation.target, evaluation.task, direction, path, language, launches, draw)
 
 
 def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig) -> "Timer":
@@ -221,7 +221,8 @@ def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig
     from warpsmith.evaluation.timing import Timer
 
     modes = config.baselines or MODES
-    return Timer(_empty_kernels(machine), machine.hardware, torch_version, config.tier, config.cache, modes)
+    release, empty = machine.access.release_cache, _empty_kernels(machine)
+    return Timer(empty, machine.hardware, torch_version, config.tier, config.cache, modes, release)
 
 
 @cache
@@ -230,7 +231,8 @@ def _empty_kernels(machine: CudaMachine) -> "EmptyKernels":
     from warpsmith.evaluation.timing import EmptyKernels
 
     toolchain = Toolchain.find()
-    return EmptyKernels(toolchain, find_ceilings(machine.gpu, toolchain))
+    ceilings = machine.given.ceilings if machine.given else find_ceilings(machine.gpu, toolchain)
+    return EmptyKernels(machine, toolchain, ceilings)
 
 
 def _one_a_case(steps: Iterable[PlannedCall]) -> list[PlannedCall]:
@@ -241,7 +243,8 @@ def _timed_cases(evaluation: Evaluation) -> list[Case]:
     """Return the chosen groups; else the timing cases, and for a claim held-out shapes as well."""
     task, config = evaluation.task, evaluation.config
     claimed = (Group.TIMING, Group.HELDOUT) if config.tier == "claim" else (Group.TIMING,)
-    groups = config.cases or claimed
+    given = _machine(evaluation).given
+    groups = config.cases or (given.groups if given else claimed)
     steps = plan_calls(evaluation, evaluation.machine) if Group.HELDOUT in groups else ()
     cases = [step.trial.case for step in _one_a_case(steps)]
     drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]

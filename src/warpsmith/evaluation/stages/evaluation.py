@@ -76,7 +76,7 @@ class Closable(Protocol):
 
 @dataclass(frozen=True)
 class StageOutcome:
-    """What a stage returns: its result, and its products for later stages."""
+    """The result of a stage and its products for later stages."""
 
     result: StageResult
     products: tuple[object, ...] = ()

@@ -39,7 +39,7 @@ class ModelledCall:
 
 
 def modelled(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> StageResult:
-    """A modelled time for each case, or why none is believed."""
+    """Return the stage's result: a modelled time for each case, or a doubt."""
     if not seen:
         return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail="No call ran on the virtual GPU.")
     facts = TimingFacts(tier="modelled", cases=tuple(_cases(task, direction, seen, gpu)))
@@ -66,7 +66,7 @@ def _calls(fresh: Sequence[PassedCall], gpu: Description) -> Iterator[ModelledCa
 
 
 def timing_of(task: Task, direction: Direction, case: Case, call: ModelledCall, gpu: Description) -> CaseTiming:
-    """A call's time, how near it is to what the memory of that GPU allows, and what its longest kernel did."""
+    """Return a case's modelled time with its memory floor and its longest kernel."""
     floor = _floor_us(task, direction, case, gpu)
     return CaseTiming(
         case=case,
@@ -85,12 +85,12 @@ def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) ->
 
 
 def doubt_of(seen: Sequence[PassedCall]) -> str | None:
-    """The first sign of work that the model does not see."""
+    """Return the first sign of work that the model does not see, or None."""
     return next(_doubts(seen), None)
 
 
 def _doubts(seen: Sequence[PassedCall]) -> Iterator[str]:
-    """Signs of work that the model does not see, each as a sentence."""
+    """Yield signs of work that the model does not see."""
     idle = [one for one in seen if one.facts and not one.facts.kernels]
     if idle:
         yield f"no kernel ran in {len(idle)} of {len(seen)} calls, and yet there were results"
@@ -107,7 +107,7 @@ def _doubts(seen: Sequence[PassedCall]) -> Iterator[str]:
 
 
 def _first_work(again: PassedCall, seen: Sequence[PassedCall]) -> int | None:
-    """The least work of the fresh calls of the same draw, twisted or not: a first call may tune itself."""
+    """Return the least work of fresh calls with the same input; a first call may tune itself."""
     trial = again.step.trial
     same = [
         _instructions(one)

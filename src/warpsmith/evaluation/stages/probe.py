@@ -47,17 +47,17 @@ class Probe:
     moved: float | None = None
 
     def siblings(self) -> list[Case]:
-        """The cases to run, named after their sizes."""
+        """Return the cases to run, named after their sizes."""
         return [self._sibling(chosen) for chosen in product(*self.sizes.values())]
 
     @property
     def growth(self) -> float:
-        """How much more work the full size is than the largest sibling, roughly."""
+        """The work of the full size over that of the largest sibling, roughly."""
         return prod((self.alike[name] / sizes[-1]) ** max(1, len(sizes) - 1) for name, sizes in self.sizes.items())
 
     @property
     def across(self) -> float:
-        """How much larger the full size is along the axes that one size stands for."""
+        """The ratio of the full size to the siblings along axes with a single size."""
         return prod(self.alike[name] / sizes[0] for name, sizes in self.sizes.items() if len(sizes) == 1)
 
     def _sibling(self, chosen: Sequence[int]) -> Case:
@@ -67,14 +67,14 @@ class Probe:
         return self.case.model_copy(update=update)
 
     def carried(self, values: Sequence[float]) -> float:
-        """A quantity at the full size from its values at the siblings; never less than the largest of them."""
+        """Extrapolate a quantity from its values at the siblings; never below their largest."""
         weights = [_weights(sizes, self.alike[name]) for name, sizes in self.sizes.items()]
         total = sum(prod(part) * value for part, value in zip(product(*weights), values, strict=True))
         return max(total, *values)
 
 
 def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
-    """Up to three timing cases of different shapes, small, middle and large, of those that can be cut far enough.
+    """Return up to three timing cases, small, middle and large, that can be cut far enough.
 
     Where none is cheap, the largest that can be run at all.
     """
@@ -93,7 +93,7 @@ def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
 
 
 def timed(task: Task, direction: Direction) -> tuple[Probe, ...]:
-    """Every timing case that is cheap, and those of `probes`."""
+    """Return every cheap timing case, and those of `probes`."""
     few = probes(task, direction)
     names = {one.case.name for one in few}
     found = (probe(task, direction, case) for case in task.group(Group.TIMING) if case.name not in names)
@@ -101,7 +101,7 @@ def timed(task: Task, direction: Direction) -> tuple[Probe, ...]:
 
 
 def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
-    """The siblings of a case, with many rows where it can be; None when even few cost too much."""
+    """Return the siblings of a case, with many rows if possible; None if all cost too much."""
     filled = _filled(task, direction, case)
     if filled is not None:
         return filled
@@ -112,7 +112,7 @@ def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
 
 
 def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]) -> Probe | None:
-    """Axes cut in turn until the siblings are cheap."""
+    """Cut axes in turn until the siblings are cheap."""
     alike = _joined(case) if dense(task, direction, case) else case.axes
     chosen = Probe(case, alike)
     for name, floor in floors.items():
@@ -127,7 +127,7 @@ def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]
 
 
 def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
-    """Two siblings of a plain product, of another depth; None for anything else, and where its own tiles are few."""
+    """Return two siblings of a plain product that differ in depth, or None."""
     axes, rows = case.axes, "tokens" if "tokens" in case.axes else "rows"
     plain = {*axes, "batch"} == {"batch", rows, "inner", "cols"} and dense(task, direction, case)
     if not plain or direction is not Direction.FORWARD:
@@ -143,7 +143,7 @@ def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
 
 
 def _joined(case: Case) -> Mapping[str, int]:
-    """Batch and heads as heads alone, large images as many small ones: a product does the same for each of them."""
+    """Join batch and heads, and split large images: a product treats them alike."""
     axes = case.axes
     if {"batch", "heads"} <= set(axes):
         return {**axes, "batch": 1, "heads": axes["batch"] * axes["heads"]}
@@ -154,7 +154,7 @@ def _joined(case: Case) -> Mapping[str, int]:
 
 
 def _even(size: int) -> int:
-    """A size that warps and vector loads divide, where it is large enough to matter."""
+    """Return a size that warps and vector loads divide, if it is large enough to matter."""
     return size - size % ALIGNED if size >= ALIGNED else size
 
 
@@ -173,7 +173,7 @@ def _legal(formulas: Sequence[str], case: Case) -> bool:
 
 
 def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str, int]:
-    """The axes that may be cut, in this order, with how small the smallest sibling may be."""
+    """Return the axes that may be cut, in order, with their least sizes."""
     named = [axis.name for axis in task.axes if axis.name in case.axes]
     counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
     if dense(task, direction, case):
@@ -185,12 +185,12 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
 
 
 def _after(first: Mapping[str, int], rest: Mapping[str, int]) -> dict[str, int]:
-    """The first ones as they are, then those of the rest that are not among them."""
+    """Return the first mapping, followed by the rest's other keys."""
     return {**first, **{name: floor for name, floor in rest.items() if name not in first}}
 
 
 def _tiles(named: Sequence[str], direction: Direction) -> dict[str, int]:
-    """Axes of a product that may be cut to less than a tile.
+    """Return axes of a product that may be cut below a tile.
 
     Not one that is summed over in one product and spanned by the next one's tiles.
     """
@@ -206,25 +206,25 @@ def dense(task: Task, direction: Direction, case: Case) -> bool:
 
 
 def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
-    """How the work grows with an axis: 1 in proportion, 2 with its square."""
+    """Return the power of an axis in the work: 1 linear, 2 square."""
     doubled = case.model_copy(update={"axes": {**case.axes, name: 2 * case.axes[name]}})
     return max(1, min(2, round(log2(case_work(task, direction, doubled) / case_work(task, direction, case)))))
 
 
 def _cost(task: Task, direction: Direction, probe: Probe) -> float:
-    """The operations of all siblings; a task that calculates little is counted by what it moves."""
+    """Return the operations of all siblings; of a task that moves more, the moved values."""
     return sum(
         max(case_work(task, direction, case), MOVED * _values(task, direction, case)) for case in probe.siblings()
     )
 
 
 def _values(task: Task, direction: Direction, case: Case) -> float:
-    """How many elements a case reads and writes, where its task says."""
+    """Return the elements that a case reads and writes, by the task's formula."""
     return (task.bytes(direction, case) or 0.0) / case.dtype.bytes
 
 
 def _weights(sizes: Sequence[int], at: int) -> list[float]:
-    """Lagrange's weights for the value at `at`; of one size, proportion."""
+    """Return Lagrange weights for the value at `at`; of a single size, the proportion."""
     if len(sizes) == 1:
         return [at / sizes[0]]
     return [prod((at - other) / (size - other) for other in sizes if other != size) for size in sizes]

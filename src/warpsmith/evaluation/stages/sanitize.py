@@ -32,6 +32,7 @@ BOUNDS = (Checker.OUT_OF_BOUNDS, Checker.MISALIGNED)
 DECIDING = "memcheck"  # its bounds; the other tools are wrong about wgmma, and only inform
 CALLS = {DECIDING: 40, "racecheck": 1, "synccheck": 1}  # a kernel may read out of bounds after some calls only
 SPARED = "The virtual GPU has checked memory, races and barriers; a claim runs compute-sanitizer as well."
+WITHOUT_GPU = "compute-sanitizer needs an NVIDIA GPU, which a rehearsed one is not."
 MISSING = "compute-sanitizer is not on PATH; it comes with the CUDA toolkit."
 
 
@@ -39,16 +40,18 @@ def sanitize(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Look for memory errors, races in shared memory and wrong barriers with NVIDIA's own tool."""
     begin = time.perf_counter()
     program = shutil.which("compute-sanitizer")
+    if not evaluation.machine.driver:
+        return StageOutcome(StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=WITHOUT_GPU))
     if why := not_needed(evaluation.record, evaluation.config.tier, program):
         return StageOutcome(StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why))
     case, run = smallest(evaluation), partial(_report, evaluation, artifact, Path(str(program)))
-    with calling(), ThreadPoolExecutor(len(CALLS)) as pool:
+    with calling(evaluation.machine.uuid), ThreadPoolExecutor(len(CALLS)) as pool:
         reports = dict(zip(CALLS, pool.map(lambda tool: run(tool, case), CALLS), strict=True))
     return StageOutcome(concluded(reports, case, time.perf_counter() - begin))
 
 
 def not_needed(record: Record, tier: str, program: str | None) -> str:
-    """Why the tool is not run, if so: a search spares what the virtual GPU has already looked at."""
+    """Return why the tool is not run, or an empty string. A search trusts the virtual GPU's check."""
     if program is None:
         return MISSING
     virtual = record.result("virtual")
@@ -100,6 +103,7 @@ def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str
     home = program.resolve().parent
     sandbox = CudaSandbox(
         Toolchain.find().runtime.parent,
+        uuid=evaluation.machine.uuid,
         around=(str(program), "--tool", tool, "--print-limit", "20"),
         tool_paths=tuple(
             path for path in (home, home.parent / "compute-sanitizer", home.parent.parent) if path.exists()
@@ -109,8 +113,9 @@ def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str
 
 
 def read_run(seen: Observation) -> SanitizerReport:
-    """The tool's report; without an end where the call had failure. The candidate prints to the same place: it could
-    write a summary of its own there, and then so much that the tool's is cut off.
+    """Read the tool's report, which counts as unfinished if the call failed.
+
+    A candidate prints to the same place: it could write a false summary, and then so much that the tool's is cut off.
     """
     report = read_sanitizer(seen.output)
     return report if seen.failure is None else replace(report, errors=None)

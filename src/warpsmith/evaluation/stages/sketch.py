@@ -33,7 +33,7 @@ NORM = 4
 
 
 def sketch_steps(task: Task, direction: Direction, seed: int, scheme: int = SCHEME) -> tuple[PlannedCall, ...]:
-    """The calls: every smoke case once, the first one again, then the siblings."""
+    """Return the calls: every smoke case once, the first one again, then the siblings."""
     draw = secret_source(seed, "sketch", scheme)
     first = [_step(case, draw, draw.choice(case.families)) for case in task.group_or_first(Group.SMOKE)]
     siblings = [_step(case, draw, _plain(case)) for one in probes(task, direction) for case in one.siblings()]
@@ -49,7 +49,7 @@ def _plain(case: Case) -> Family:
 
 
 def sketched(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> StageResult:
-    """Modelled times of the timing cases; of the smoke cases where no timing case can be cut small enough."""
+    """Return modelled times of the timing cases; of the smoke cases if none can be cut enough."""
     by_name = {one.step.trial.case.name: one for one in seen if not one.step.again}
     cases = tuple(_cases(task, direction, by_name, gpu))
     if not cases:
@@ -74,13 +74,13 @@ def _cases(task: Task, direction: Direction, seen: Mapping[str, PassedCall], gpu
 
 
 def _whole(one: Probe, seen: Mapping[str, PassedCall]) -> str:
-    """The name under which an uncut case was called."""
+    """Return the name under which an uncut case was called."""
     sibling = one.siblings()[0].name
     return sibling if sibling in seen else one.case.name
 
 
 def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[ModelledCall, str]:
-    """A call of the full size, and how its time was come by."""
+    """Return a call of the full size, and a note on how its time was derived."""
     rows, transfers = full_call(one, facts)
     time = together(rows, gpu, transfers)
     launches = max(sum(row.launches for row in fact.kernels) for fact in facts)
@@ -96,12 +96,12 @@ def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Model
 
 
 def _larger(row: LaunchRow, across: float) -> LaunchRow:
-    """The row for a profile: along an axis that one size stands for launches get larger, not more."""
+    """Return the row for a profile: along an axis with one size, launches grow larger, not more."""
     return row.model_copy(update={"launches": max(1, round(row.launches / across))})
 
 
 def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[LaunchRow], Transfers]:
-    """What a call of the full size does."""
+    """Return launches and transfers of a call of the full size."""
     if not one.sizes:
         return facts[0].kernels, Transfers(facts[0].transfers, facts[0].transferred_bytes)
     rows = _matched(facts)
@@ -114,7 +114,7 @@ def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[LaunchRow], 
 
 
 def together(rows: Sequence[LaunchRow], gpu: Description, transfers: Transfers) -> ModelledTime:
-    """The modelled time of a call, where bounds that are near each other hinder each other.
+    """Return the modelled time of a call in which similar bounds add to each other.
 
     By the largest bound alone, kernels that move the same bytes are all equal, however they move them. The norm of
     order `NORM` ranks them by what else they need, and the kernels measured in benchmarks/measurements as before.
@@ -131,14 +131,14 @@ def _hindrance(bounds: Collection[float]) -> float:
 
 
 def _matched(facts: Sequence[Facts]) -> list[tuple[LaunchRow, ...]] | None:
-    """The same kernel at every sibling, kernel by kernel; None where others ran."""
+    """Return the same kernel at every sibling; None if they ran different kernels."""
     merged = [_merged(fact.kernels) for fact in facts]
     names = {tuple(rows) for rows in merged}
     return list(zip(*(rows.values() for rows in merged), strict=True)) if len(names) == 1 else None
 
 
 def _merged(rows: Sequence[LaunchRow]) -> dict[tuple[str, tuple[int, int, int], bool], LaunchRow]:
-    """A row a kernel: launches of other sizes are told apart in one sibling and may be equal in the next."""
+    """Merge rows of the same kernel: their launch sizes may be equal in another sibling."""
     found: dict[tuple[str, tuple[int, int, int], bool], LaunchRow] = {}
     for row in rows:
         key = (row.kernel, row.block, row.in_graph)
@@ -156,7 +156,7 @@ def _added(one: LaunchRow, other: LaunchRow) -> LaunchRow:
 
 
 def _grown(one: Probe, rows: Sequence[LaunchRow]) -> LaunchRow:
-    """A launch at the full size."""
+    """Return a launch at the full size."""
 
     def grow(values: Sequence[float]) -> int:
         return round(one.carried(values))
@@ -180,7 +180,7 @@ def _grown(one: Probe, rows: Sequence[LaunchRow]) -> LaunchRow:
 
 
 def _more(row: LaunchRow, growth: float) -> LaunchRow:
-    """A launch of that many times as many equal blocks."""
+    """Return a launch of more equal blocks."""
     counts = {name: round(value * growth) for name, value in row.counters.model_dump().items()}
     counts["longest_thread"] = row.counters.longest_thread
     classes = {name: round(count * growth) for name, count in row.classes.items()}
@@ -189,7 +189,7 @@ def _more(row: LaunchRow, growth: float) -> LaunchRow:
 
 
 def _longest(row: LaunchRow, instructions: int, blocks: int) -> int:
-    """The longest way through a grown launch: as much longer than the mean as it was in the largest sibling.
+    """Return the longest path of a grown launch, in the same ratio to the mean as in the largest sibling.
 
     Grown by itself it would follow a loop over parts that a host bounds at some size.
     """

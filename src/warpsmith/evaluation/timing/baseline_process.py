@@ -16,6 +16,7 @@ from typing import Protocol, Self
 from warpsmith.base import HarnessError, Home
 from warpsmith.evaluation.timing.baseline_server import RELEASE, REPLY, REQUEST, TorchReply, TorchRequest
 from warpsmith.isolation import Frame, FrameError, Policy, ProcessLimits, PythonHost
+from warpsmith.machines.worker import visible_gpu
 from warpsmith.tasks.formats import TaskFormat, find
 from warpsmith.tasks.host import OpenOptions
 from warpsmith.tasks.host.client import task_policy
@@ -58,14 +59,25 @@ class LongLivedHost(BaselineHost, Protocol):
         ...
 
 
+class GivenBaselines:
+    """A baseline host that answers with one given time for every mode of torch."""
+
+    def __init__(self, us: float) -> None:
+        self._us = us
+
+    def time(self, _request: TorchRequest) -> TorchReply:
+        """Return the given time."""
+        return TorchReply(idle_us=(self._us,) * 5, queued_us=(self._us,) * 5, flush_us=(400.0,) * 5)
+
+
 class BaselineProcess:
     """One baseline process, started on entry and ended on exit of its `with` block."""
 
-    def __init__(self, target: str, compilers: int = 0) -> None:
-        self._target, self._compilers = target, compilers
+    def __init__(self, target: str, compilers: int = 0, uuid: str = "") -> None:
+        self._target, self._compilers, self._uuid = target, compilers, uuid
 
     def __enter__(self) -> Self:
-        policy = baseline_policy(self._target, self._compilers)
+        policy = baseline_policy(self._target, self._compilers, self._uuid)
         self._host = PythonHost("warpsmith.evaluation.timing.baseline_server", policy)
         return self
 
@@ -148,35 +160,36 @@ class ResidentHost:
         self._open.close()
 
 
-def open_baseline_host(target: str, until: ExitStack) -> BaselineHost:
+def open_baseline_host(target: str, until: ExitStack, uuid: str = "") -> BaselineHost:
     """Return the resident host for a task of the suite, else a host of the task's own until the stack closes."""
     if find(target).form is TaskFormat.SUITE:
-        until.callback(_suite_host().release_memory)
-        return _suite_host()
-    own = ResidentHost(lambda: BaselineProcess(target))
+        until.callback(_suite_host(uuid).release_memory)
+        return _suite_host(uuid)
+    own = ResidentHost(lambda: BaselineProcess(target, uuid=uuid))
     until.callback(own.close)
     return own
 
 
-def preload_torch(target: str) -> Callable[[], None] | None:
+def preload_torch(target: str, uuid: str = "") -> Callable[[], None] | None:
     """Start the resident host of the suite; return a function that waits until torch is loaded.
 
     Return None for a foreign task, which has a process of its own later.
     """
     if find(target).form is not TaskFormat.SUITE:
         return None
-    _suite_host().start()
-    return partial(_suite_host().release_memory, LOAD_S)  # the process answers when it has loaded
+    _suite_host(uuid).start()
+    return partial(_suite_host(uuid).release_memory, LOAD_S)  # the process answers when it has loaded
 
 
 @cache
-def _suite_host() -> ResidentHost:
-    found = ResidentHost(lambda: BaselineProcess(next(iter(folders()))))
+def _suite_host(uuid: str) -> ResidentHost:
+    """Return the baseline process of one GPU for all suite tasks."""
+    found = ResidentHost(lambda: BaselineProcess(next(iter(folders())), uuid=uuid))
     atexit.register(found.close)
     return found
 
 
-def baseline_policy(target: str, compilers: int = 0) -> Policy:
+def baseline_policy(target: str, compilers: int = 0, uuid: str = "") -> Policy:
     """Return the policy of a task process, with the GPU. Compiled code of suite tasks is kept for the next process.
 
     `compilers` is the number of processes that torch compiles with; 0 leaves the number to torch.
@@ -185,6 +198,7 @@ def baseline_policy(target: str, compilers: int = 0) -> Policy:
     base = task_policy(found, OpenOptions())
     read = base.read
     env = {**base.env, "HOME": "/tmp", "USER": "confined", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
+    env |= visible_gpu(uuid)
     if compilers:
         env["TORCHINDUCTOR_COMPILE_THREADS"] = str(compilers)
     writable: tuple[Path, ...] = ()

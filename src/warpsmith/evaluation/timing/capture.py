@@ -8,7 +8,7 @@ from pathlib import Path
 from warpsmith.base import quantile
 from warpsmith.evaluation.timing.sample import Examine, make_call
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.machines.cuda import TAIL, CudaSession, Edge, RepeatableCall, Room, room_for_all
+from warpsmith.machines.cuda import MARGINS, CudaSession, Edge, Margins, RepeatableCall, Room, room_for_all
 from warpsmith.machines.worker import Mode
 from warpsmith.records import Case, Failure, Reason, Trial
 from warpsmith.tasks.inputs import tensors
@@ -33,10 +33,10 @@ class CapturedCalls:
     at_edges: Mapping[str, tuple[RepeatableCall, ...]] = field(default_factory=dict)
 
 
-def replay_room(outlines: Iterable[Problem]) -> Room:
+def replay_room(outlines: Iterable[Problem], margins: Margins = MARGINS) -> Room:
     """Return the layout for replays of several cases, one at a time: one slot, and a guarded tail behind it."""
-    room = room_for_all(outlines)
-    return replace(room, slots=1, slot_bytes=room.slot_bytes + TAIL)
+    room = room_for_all(outlines, margins)
+    return replace(room, slots=1, slot_bytes=room.slot_bytes + margins.tail_bytes)
 
 
 def capture_calls(
@@ -52,7 +52,7 @@ def capture_calls(
     """
     found, at_edges = {}, {}
     for case in cases:
-        session.use(replay_room([subject.outline(case)]))
+        session.use(replay_room([subject.outline(case)], session.gpu.margins))
         captured = _capture_call(session, subject, case, examine)
         if isinstance(captured, Failure):
             return captured

@@ -14,13 +14,13 @@ from warpsmith.base import HarnessError, Home, digest, median, quantile, write_a
 from warpsmith.evaluation.timing.rules import Floor, StopRule
 from warpsmith.evaluation.timing.sample import EmptyKernelTimes, SamplingOptions, TimedCall, sample
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
-from warpsmith.machines.cuda import CudaSession, room_for_all
-from warpsmith.machines.hardware import gpus
+from warpsmith.machines.cuda import CudaMachine, CudaSession, room_for_all
 from warpsmith.machines.worker import Mode
 from warpsmith.machines.worker.worker import worker
 from warpsmith.records import Candidate, Ceilings, Direction, Failure, Model
 from warpsmith.tasks.reference import Problem
 
+ANY_US = 1e9  # more than any two clocks differ by
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
 SOURCE = """#include <torch/extension.h>
 #include <vector>
@@ -49,24 +49,27 @@ class EmptyKernelForm:
 
 # Measured together, since most tasks need one of them and a start of the worker takes longer than the calls.
 USUAL_FORMS = tuple(EmptyKernelForm(launches, results) for launches in (1, 2) for results in (1, 2, 3))
-Measure = Callable[[Toolchain, Sequence[EmptyKernelForm]], dict[EmptyKernelForm, EmptyKernelTimes]]
+Measure = Callable[[CudaMachine, Toolchain, Sequence[EmptyKernelForm]], dict[EmptyKernelForm, EmptyKernelTimes]]
 
 
-def read_l2_bytes() -> int:
-    """Return the size of this GPU's L2 cache."""
-    return int(torch.cuda.get_device_properties(0).L2_cache_size)
+def give_empty_kernels(
+    _machine: CudaMachine, _toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
+) -> dict[EmptyKernelForm, EmptyKernelTimes]:
+    """Return times that no call contradicts, for a machine whose clocks mean nothing."""
+    return dict.fromkeys(forms, EmptyKernelTimes(queued_us=0.0, idle_us=ANY_US, beside_us=ANY_US))
 
 
 def measure_empty_kernels(
-    toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
+    machine: CudaMachine, toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
 ) -> dict[EmptyKernelForm, EmptyKernelTimes]:
     """Time the empty kernel in each form on this GPU. Raise HarnessError if it does not compile or run."""
     candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE)
     made = compile(candidate, None, CompileOptions(), toolchain)
     if made.artifact is None:
         raise HarnessError(f"The empty kernel does not compile: {made.result.detail}")
-    calls = {form: empty_call(form) for form in forms}
-    with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for_all(calls.values())) as session:
+    calls = {form: empty_call(form, machine.torch_device) for form in forms}
+    room, runtime = room_for_all(calls.values()), toolchain.runtime.parent
+    with CudaSession(made.artifact, "forward", runtime, room, gpu=machine.access) as session:
         return {form: _measure_form(session, call) for form, call in calls.items()}
 
 
@@ -112,20 +115,22 @@ class EmptyKernels:
 
     def __init__(
         self,
+        machine: CudaMachine,
         toolchain: Toolchain,
         ceilings: Ceilings,
-        measure: Measure = measure_empty_kernels,
+        measure: Measure | None = None,
         clock: Callable[[], float] = time.time,
         program: Callable[[], Path] = worker,
     ) -> None:
         self._clock, self._program = clock, program
-        self.toolchain, self._ceilings, self._measure = toolchain, ceilings, measure
+        self.machine, self.toolchain, self._ceilings = machine, toolchain, ceilings
+        self._measure = measure or (give_empty_kernels if machine.given else measure_empty_kernels)
         self._known: dict[EmptyKernelForm, StoredEmptyKernel] = {}
 
     @property
     def floor(self) -> Floor:
         """The shortest believable time on this GPU. No call is shorter than one launch."""
-        return Floor(self._ceilings, self.times(EmptyKernelForm(1, 1)).queued_us, read_l2_bytes())
+        return Floor(self._ceilings, self.times(EmptyKernelForm(1, 1)).queued_us, self.machine.access.l2_bytes())
 
     def times(self, form: EmptyKernelForm) -> EmptyKernelTimes:
         """Return the times of a form: from memory, else from the file, else measured now and stored."""
@@ -134,7 +139,7 @@ class EmptyKernels:
             self._known = self._read_file() | self._known
         if form not in self._known:
             missing = [known for known in dict.fromkeys((form, *USUAL_FORMS)) if known not in self._known]
-            now = self._measure(self.toolchain, missing)
+            now = self._measure(self.machine, self.toolchain, missing)
             self._known |= {
                 known: StoredEmptyKernel(form=known, times=times, when=self._clock()) for known, times in now.items()
             }
@@ -152,6 +157,6 @@ class EmptyKernels:
     def _path(self) -> Path:
         """The file for this GPU, driver, boot, toolchain and worker."""
         boot = BOOT.read_text() if BOOT.exists() else ""
-        drivers = [gpu.driver for gpu in gpus()]
-        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(self._program()), *drivers)
+        gpu = self.machine.gpu
+        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(self._program()), gpu.driver, gpu.uuid)
         return Home.locate().data / "empty-kernels" / f"{key}.json"

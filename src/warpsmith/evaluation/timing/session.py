@@ -4,14 +4,13 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from warpsmith.evaluation.timing.baseline_process import BaselineHost, open_baseline_host
+from warpsmith.evaluation.timing.baseline_process import BaselineHost, GivenBaselines, open_baseline_host
 from warpsmith.evaluation.timing.empty_kernel import EmptyKernelForm
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.machines.cuda import LIMITS, Buffers, Player, RepeatableCall, Room
+from warpsmith.machines.cuda import LIMITS, Buffers, CudaMachine, Player, RepeatableCall, Room
 from warpsmith.tasks.reference import Problem
 
 WAITED_S = 120.0  # most seconds that a session may wait for the GPU before it is used
@@ -24,15 +23,15 @@ class TimingSession:
     def __init__(
         self,
         subject: TimingSubject,
-        runtime: Path,
+        machine: CudaMachine,
         arenas: Room,
         call_s: float,
         clock: Callable[[], float] = time.monotonic,
         open_player: Callable[..., AbstractContextManager[Player]] = Player,
-        open_buffers: Callable[[Room], AbstractContextManager[Buffers]] = Buffers,
+        open_buffers: Callable[..., AbstractContextManager[Buffers]] = Buffers,
     ) -> None:
         self._clock, self._open_player, self._open_buffers = clock, open_player, open_buffers
-        self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
+        self._subject, self.machine, self._arenas, self._call_s = subject, machine, arenas, call_s
         self._replayers: dict[int, tuple[Player, ExitStack, float]] = {}  # with the time of their start
         self._open = ExitStack()
         self._started_s = clock()
@@ -68,16 +67,15 @@ class TimingSession:
                 return replayer
             until.close()  # its process may have died while it waited, which says nothing of the captured call
         until, bases = self._open.enter_context(ExitStack()), captured.recording.bases
-        replayer = until.enter_context(
-            self._open_player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s)
-        )
+        artifact, runtime, gpu = self._subject.artifact, self.machine.runtime, self.machine.access
+        replayer = until.enter_context(self._open_player(artifact, runtime, self._buffers, bases, self._call_s, gpu))
         self._replayers[number] = replayer, until, self._clock()
         replayer.play(captured)
         return replayer
 
     @cached_property
     def _buffers(self) -> Buffers:
-        return self._open.enter_context(self._open_buffers(self._arenas))
+        return self._open.enter_context(self._open_buffers(self._arenas, self.machine.access))
 
     def empty_form(self, outline: Problem) -> EmptyKernelForm:
         """Return the launch and result counts that the empty kernel must match."""
@@ -86,4 +84,6 @@ class TimingSession:
     @cached_property
     def torch(self) -> BaselineHost:
         """The baseline process of the task."""
-        return open_baseline_host(self._subject.target, self._open)
+        if (given := self.machine.given) is not None:
+            return GivenBaselines(given.torch_us)
+        return open_baseline_host(self._subject.target, self._open, self.machine.uuid)

@@ -26,7 +26,7 @@ from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.verdict import TimedCase, bound_times, conclude_case
 from warpsmith.evaluation.timing.window import WindowSource
-from warpsmith.machines.cuda import give_back
+from warpsmith.machines.cuda import CUDA
 from warpsmith.records import MODES, Case, CaseTiming, Failure, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 
 STAGE = "timing"
@@ -53,7 +53,7 @@ class Timer:
     tier: Tier = "search"
     cache: Cache = "cold"
     modes: tuple[str, ...] = MODES
-    release_memory: Callable[[], None] = give_back
+    release_memory: Callable[[], None] = CUDA.release_cache
 
     def time_cases(
         self,

@@ -19,7 +19,6 @@ from warpsmith.evaluation.timing.sample import (
 )
 from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.machines.cuda import RepeatableCall
-from warpsmith.machines.hardware import gpu_state, gpus
 from warpsmith.machines.worker import Clocks, Mode
 from warpsmith.records import Failure, Reason
 from warpsmith.tasks.reference import Problem
@@ -89,7 +88,7 @@ class WindowSource:
         empty = self.empty_kernels.times(self.timing_session.empty_form(outline))
         try:
             replayer = self.timing_session.replayer(number, self.captured)
-            replayer.use(replay_room([outline]))
+            replayer.use(replay_room([outline], self.timing_session.machine.access.margins))
         except HarnessError as error:
             if self.captured.recording.bases == ARENA_ADDRESSES:
                 raise
@@ -98,13 +97,13 @@ class WindowSource:
         found = sample(replayer, self.calls, replace(self.options, empty=empty), self.others)
         if isinstance(found, Failure):
             return Failure(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
-        return Window(found, empty, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed, self.options.kinds)
+        return Window(found, empty, self.timing_session.machine.state().slowed, self.options.kinds)
 
     def replay_at_edges(self, calls: Sequence[RepeatableCall], outline: Problem) -> Failure | None:
         """Replay once each call that has an argument against an end of the mapped memory; return the first failure."""
         for captured in calls:
             replayer = self.timing_session.replayer(0, captured)
-            replayer.use(replay_room([outline]))
+            replayer.use(replay_room([outline], self.timing_session.machine.access.margins))
             shown = make_call(replayer, next(self.calls), Mode.IDLE)
             if isinstance(shown, Failure) and captured.edge is not None:
                 end = "end" if captured.edge.is_end else "start"

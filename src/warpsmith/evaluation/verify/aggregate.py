@@ -1,4 +1,4 @@
-"""What verifiers said of a candidate as one decision: evidence adds up in log-odds, by weights that were calibrated."""
+"""The decision from all verifiers' signals: evidence adds up in log-odds, by calibrated weights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ CERTAIN = 20.0  # log-odds of what is as good as certain
 
 
 class Signal(Model):
-    """What one verifier said: whether it objects, and how sure it is."""
+    """The signal of one verifier: whether it objects, and its confidence."""
 
     verifier: str
     objects: bool
@@ -24,14 +24,14 @@ class Signal(Model):
 
 
 class Weight(Model):
-    """What an objection is worth, and what silence is worth, in natural log-odds of being wrong."""
+    """The weights of an objection and of silence, in natural log-odds of being wrong."""
 
     alarm: float
     clear: float
 
 
 class Weights(Model):
-    """How much each verifier is believed, how often candidates are wrong, and where to stop."""
+    """The weights of all verifiers, the prior odds of a wrong candidate, and the odds to stop at."""
 
     prior: float  # log-odds that a candidate is wrong before anybody looked
     verifiers: Mapping[str, Weight]
@@ -52,14 +52,14 @@ class Decision(Model):
 
 
 def decide(signals: Sequence[Signal], weights: Weights) -> Decision:
-    """Stop where the odds reach the threshold; what a tool stopped, a reviewer's praise does not bring back."""
+    """Decide stop or go by the odds; a reviewer's approval never undoes a tool's stop."""
     stopping = stopping_odds(signals, weights)
     go = stopping < weights.stop
     return Decision(go=go, odds=total(signals, weights) if go else min(stopping, CERTAIN))
 
 
 def stopping_odds(signals: Sequence[Signal], weights: Weights) -> float:
-    """The odds that speak for a stop: infinite where nothing can run, minus infinity where only a sign objects."""
+    """Return the odds for a stop: infinite if nothing can run, minus infinity for signs alone."""
     if any(signal.objects and signal.verifier in DECISIVE for signal in signals):
         return math.inf
     tools = [signal for signal in signals if not signal.verifier.startswith(REVIEWER)]
@@ -67,7 +67,7 @@ def stopping_odds(signals: Sequence[Signal], weights: Weights) -> float:
 
 
 def total(signals: Sequence[Signal], weights: Weights) -> float:
-    """The log-odds of being wrong after all signals."""
+    """Return the log-odds of being wrong after all signals."""
     return weights.prior + sum(evidence(signal, weights) for signal in signals)
 
 
@@ -77,7 +77,7 @@ def _heavy(signals: Sequence[Signal], weights: Weights) -> float:
 
 
 def evidence(signal: Signal, weights: Weights) -> float:
-    """What a signal adds to the log-odds; one from a verifier that was never calibrated adds nothing."""
+    """Return a signal's log-odds; 0 for a verifier that was never calibrated."""
     weight = weights.verifiers.get(signal.verifier)
     if weight is None:
         return 0.0
@@ -85,13 +85,13 @@ def evidence(signal: Signal, weights: Weights) -> float:
 
 
 def weight_of(caught: int, wrong: int, alarms: int, right: int) -> Weight:
-    """The weight that counts on a corpus stand for; half a case is added to each, since no count proves a never."""
+    """Return the weight for counts on a corpus. Half a case is added to each: no count proves a never."""
     hit, false = (caught + 0.5) / (wrong + 1), (alarms + 0.5) / (right + 1)
     return Weight(alarm=max(0.0, math.log(hit / false)), clear=min(0.0, math.log((1 - hit) / (1 - false))))
 
 
 def threshold(right: Sequence[float], wrong: Sequence[float]) -> float:
-    """The odds to stop at: above every right kernel's, halfway to the nearest wrong one's above it."""
+    """Return the odds to stop at: above every right kernel, halfway to the nearest wrong one."""
     highest = max(right, default=-math.inf)
     above = [odds for odds in wrong if highest < odds < math.inf]
     if not math.isfinite(highest):
@@ -100,19 +100,19 @@ def threshold(right: Sequence[float], wrong: Sequence[float]) -> float:
 
 
 def weights_path() -> Path:
-    """Where calibration keeps its weights on this machine."""
+    """Return the file of this machine's calibration."""
     return Home.locate().data / "verifiers.json"
 
 
 def load_weights() -> Weights:
-    """The weights of this machine's last calibration, else those that came with the package."""
+    """Load the weights of this machine's last calibration, else the shipped ones."""
     own = weights_path()
     return _read(own) if own.exists() else shipped_weights()
 
 
 @cache
 def shipped_weights() -> Weights:
-    """The weights that came with the package."""
+    """Return the shipped weights."""
     return _read(SHIPPED)
 
 

@@ -27,7 +27,7 @@ MODEL_FREE = ("static", "compile", "virtual")
 
 
 class Matrix(Model):
-    """A verifier's confusion matrix, with what it said of survivors, and its price."""
+    """A verifier's confusion matrix, its objections to survivors, and its price."""
 
     verifier: str
     caught: int = 0  # wrong ones that it objected to
@@ -41,17 +41,17 @@ class Matrix(Model):
 
     @property
     def seen(self) -> int:
-        """Right and wrong ones that it looked at."""
+        """Right and wrong kernels that it checked."""
         return self.caught + self.missed + self.alarms + self.cleared
 
     @property
     def accuracy(self) -> float:
-        """The share of right and wrong ones that it told apart."""
+        """The share of right and wrong kernels that it told apart."""
         return (self.caught + self.cleared) / self.seen if self.seen else math.nan
 
 
 class Surprise(Model):
-    """A kernel on which verifiers and GPU disagree: where it is from, and what was said."""
+    """A kernel on which verifiers and GPU disagree: its origin and both verdicts."""
 
     origin: str
     label: Label
@@ -60,7 +60,7 @@ class Surprise(Model):
 
 
 class Calibration(Model):
-    """What was measured, and the weights that follow."""
+    """Measured matrices and the weights that follow."""
 
     right: int
     wrong: int
@@ -75,24 +75,24 @@ class Calibration(Model):
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """One kernel of the corpus with its label and what verifiers said of it."""
+    """One kernel of the corpus with its label and the verifiers' results."""
 
     specimen: LabelledKernel
     verified: Verified
 
     @property
     def spoken(self) -> tuple[Signal, ...]:
-        """What the verifiers said."""
+        """The signals of the verifiers."""
         return signals_of(self.verified)
 
     @property
     def signals(self) -> Mapping[str, Signal]:
-        """What each verifier said, by its name."""
+        """The signals by the verifier's name."""
         return {signal.verifier: signal for signal in self.spoken}
 
 
 def calibrate(trials: Sequence[CalibrationSample], source: str, before: Weights | None = None) -> Calibration:
-    """Matrices, weights and the threshold from a labelled corpus; attacks are there for the reviewers only.
+    """Return matrices, weights and the threshold for a labelled corpus; attacks count for reviewers only.
 
     A verifier that did not look at this corpus keeps its weight from `before`.
     """
@@ -118,7 +118,7 @@ def calibrate(trials: Sequence[CalibrationSample], source: str, before: Weights 
 def weigh(
     trials: Sequence[CalibrationSample], matrices: Sequence[Matrix], source: str, before: Mapping[str, Weight]
 ) -> Weights:
-    """The weights that the matrices stand for, and the threshold that lets every right kernel of the corpus go."""
+    """Return the weights of the matrices, and the threshold that lets every right kernel pass."""
     measured = {one.verifier: weight_of(one.caught, _wrong(one), one.alarms, _right(one)) for one in matrices}
     wrong = [trial for trial in trials if trial.specimen.label is Label.WRONG]
     right = [trial for trial in trials if trial.specimen.label is Label.RIGHT]
@@ -129,12 +129,12 @@ def weigh(
 
 
 def _highest(trial: CalibrationSample, weights: Weights) -> float:
-    """How near a kernel comes to being stopped; even one that nobody objects to has its odds."""
+    """Return the odds that bring a kernel nearest to a stop, objection or not."""
     return max(total(trial.spoken, weights), stopping_odds(trial.spoken, weights))
 
 
 def decided(name: str, trials: Sequence[CalibrationSample], weights: Weights) -> Matrix:
-    """The matrix of the decision, stop or go."""
+    """Return the matrix of the decision, stop or go."""
     stops = [not decide(trial.spoken, weights).go for trial in trials]
     seconds = sum(trial.verified.seconds for trial in trials)
     usd = sum(trial.verified.usd for trial in trials)
@@ -142,7 +142,7 @@ def decided(name: str, trials: Sequence[CalibrationSample], weights: Weights) ->
 
 
 def role_matrix(role: ReviewerRole, trials: Sequence[CalibrationSample]) -> Matrix:
-    """A reviewer on its own question: faults of its kind against right kernels. Other faults are not asked of it."""
+    """Return a reviewer's matrix on faults of its own kind and right kernels."""
     own = [trial for trial in trials if _asked(role, trial.specimen) and _review(trial, role)]
     return _counted(f"{REVIEWER}{role}", own, [_objects(trial, role) for trial in own])
 
@@ -159,7 +159,7 @@ def _asked(role: ReviewerRole, specimen: LabelledKernel) -> bool:
 
 
 def _matrix(name: str, trials: Sequence[CalibrationSample]) -> Matrix:
-    """One verifier on all that it looked at."""
+    """Return one verifier's matrix on all kernels that it saw."""
     if name.startswith(REVIEWER):
         return role_matrix(ReviewerRole(name.removeprefix(REVIEWER)), trials)
     seen = [trial for trial in trials if name in trial.signals]
@@ -197,7 +197,7 @@ def _said(trial: CalibrationSample) -> str:
 
 
 def _model_free(trial: CalibrationSample) -> CalibrationSample:
-    """The same kernel as if no reviewer had been asked."""
+    """Return the same kernel without its reviews."""
     spoken = tuple(result for result in trial.verified.results if result.stage in MODEL_FREE)
     return CalibrationSample(trial.specimen, trial.verified.model_copy(update={"results": spoken, "reviews": ()}))
 

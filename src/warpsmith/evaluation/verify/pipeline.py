@@ -71,7 +71,7 @@ class Verified(Model):
         return next((result for result in self.results if result.verdict is Verdict.FAIL), None)
 
     def evidence(self) -> str:
-        """Everything a repair can use: what failed, the signs, the reviewers' objections with their fixes."""
+        """Return the evidence for a repair: the failure, the signs, the objections with their fixes."""
         failed = self.stopped_by
         lines = [f"{failed.stage}: {failed.reason}: {failed.detail}"] if failed else []
         lines += [result.detail for result in self.results if _shows_signs(result)]
@@ -108,7 +108,7 @@ def verify(
 
 
 def signals_of(verified: Verified) -> tuple[Signal, ...]:
-    """What each verifier said, for whoever weighs them anew."""
+    """Return each verifier's signal, for weights to be computed anew."""
     spoken = (_signal(result) for result in verified.results if result.verdict in SPOKEN)
     return (*spoken, *(_opinion(review) for review in verified.reviews))
 

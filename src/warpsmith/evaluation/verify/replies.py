@@ -1,4 +1,4 @@
-"""Reviewers' answers to a corpus as a file: what was said of which kernel by whom, read anew each time."""
+"""Reviewers' answers to a corpus as a file, parsed anew each time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +24,12 @@ class ReviewReply(Model):
     seconds: float = 0.0
 
     def reviews(self) -> tuple[Review | UnusableReview, ...]:
-        """What it says."""
+        """Parse the stored answer into reviews."""
         return read_panel(self.answer) if self.role is None else (read_review(self.answer, self.role),)
 
 
 def read_replies(folder: Path) -> Mapping[str, tuple[ReviewReply, ...]]:
-    """The corpus' answers by candidate; none where there is no such file."""
+    """Read the stored answers by candidate; none without a file."""
     found: dict[str, tuple[ReviewReply, ...]] = {}
     for number, line in enumerate(lines_of(folder / REVIEWS), 1):
         reply = ReviewReply.read(line)
@@ -40,13 +40,13 @@ def read_replies(folder: Path) -> Mapping[str, tuple[ReviewReply, ...]]:
 
 
 def read_attacks(folder: Path) -> list[LabelledKernel]:
-    """The attacks that reviewers were shown: wrong by what they are."""
+    """Read the attacks that reviewers were shown, labelled wrong."""
     lines = lines_of(folder / ATTACKS)
     return [LabelledKernel(candidate=Candidate.parse(line), label=Label.WRONG, stage="attack") for line in lines]
 
 
 def reviewed(verified: Verified, replies: tuple[ReviewReply, ...]) -> Verified:
-    """What the other verifiers said, with the reviewers' answers."""
+    """Add the reviewers' answers to the results of the other verifiers."""
     said = [one for reply in replies for one in reply.reviews()]
     return verified.model_copy(
         update={
@@ -58,5 +58,5 @@ def reviewed(verified: Verified, replies: tuple[ReviewReply, ...]) -> Verified:
 
 
 def unseen(candidate: str) -> Verified:
-    """A kernel that no verifier without a model has looked at."""
+    """Return a kernel that no other verifier has seen."""
     return Verified(candidate=candidate, decision=Decision(go=True, odds=0.0))

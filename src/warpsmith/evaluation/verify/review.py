@@ -1,4 +1,4 @@
-"""Model reviewers: what each is asked, and what its answer says. Asks nobody itself."""
+"""Model reviewers: their questions and the parsing of their answers. Calls no model itself."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ EXCERPT = 300
 
 
 class ReviewerRole(StrEnum):
-    """What a reviewer looks for."""
+    """The question of a reviewer."""
 
     COMPILE = "compile"
     MEMORY = "memory"
@@ -56,7 +56,7 @@ class UnusableReview(Model):
 
 @dataclass(frozen=True)
 class ReviewedKernel:
-    """What is reviewed, and what cheaper verifiers said of it."""
+    """The kernel under review, with the results of cheaper verifiers."""
 
     candidate: Candidate
     task: Task
@@ -64,19 +64,19 @@ class ReviewedKernel:
 
 
 def review_prompt(subject: ReviewedKernel, role: ReviewerRole) -> Prompt:
-    """One question to one reviewer, complete in itself."""
+    """Return one complete question to one reviewer."""
     user = "\n".join([_subject(subject), _text(role.value), _text("answer")])
     return Prompt(system=_text("system"), user=user, kind="review")
 
 
 def panel_prompt(subject: ReviewedKernel, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -> Prompt:
-    """All questions at once: the kernel is read, and paid for, once."""
+    """Return all questions in one prompt, so that the kernel is paid for once."""
     user = "\n".join([_subject(subject), *(_text(role.value) for role in roles), _text("answers")])
     return Prompt(system=_text("system"), user=user, kind="review")
 
 
 def read_review(text: str, role: ReviewerRole) -> Review | UnusableReview:
-    """What an answer to one question says; anything but a verdict is a value too."""
+    """Read an answer to one question; an answer without a verdict is a value too."""
     found = list(_objects(text))
     if not found:
         return _bad(role, "holds no JSON object", text)
@@ -85,7 +85,7 @@ def read_review(text: str, role: ReviewerRole) -> Review | UnusableReview:
 
 
 def read_panel(text: str, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -> tuple[Review | UnusableReview, ...]:
-    """What an answer to all questions says, one for each."""
+    """Read an answer to all questions, one review each."""
     found = {str(one.get("role", "")).lower(): one for one in _objects(text)}
     return tuple(
         _review(found[role.value], role, text) if role.value in found else _bad(role, f"has no {role} verdict", text)
@@ -94,7 +94,7 @@ def read_panel(text: str, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -
 
 
 def objection(review: Review) -> str:
-    """A reviewer's objection as a line of evidence for a repair."""
+    """Return a reviewer's objection as a line of evidence."""
     where = f"line {review.line}: " if review.line else ""
     fix = f" Fix: {review.fix}" if review.fix else ""
     return f"{review.role} reviewer ({review.confidence:.0%} sure): {where}{review.why}{fix}"
@@ -172,7 +172,7 @@ def _numbered(candidate: Candidate) -> str:
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Every JSON object of an answer that has a verdict: in fences, in lists, or bare, in their order."""
+    """Return every JSON object with a verdict, in fences, lists or bare, in order."""
     blocks = FENCED.findall(text) or [text]
     for block in blocks:
         yield from (one for one in find_json_objects(block) if "verdict" in one)
@@ -196,7 +196,7 @@ def _review(found: Mapping[str, Any], role: ReviewerRole, text: str) -> Review |
 
 
 def _share(value: Any) -> float:
-    """A confidence as a share: 0.9, "0.9", "90 %" and 90 are the same."""
+    """Return a confidence as a share: 0.9, "0.9", "90 %" and 90 are the same."""
     number = float(str(value).strip().rstrip("%").strip())
     return number / 100 if number > 1 else number
 

@@ -1,4 +1,4 @@
-"""A labelled corpus: kernels as candidates, and what the hard evaluation on a GPU said of each."""
+"""A labelled corpus: kernels as candidates, with the verdict of an evaluation on a GPU."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -23,7 +23,7 @@ class SpecimenOrigin(StrEnum):
 
 
 class Label(StrEnum):
-    """What is known of a kernel. A mutant that the GPU passed may hold a fault that this run did not show."""
+    """The truth about a kernel. A mutant that the GPU passed may hold a fault that this run did not show."""
 
     RIGHT = "right"  # honest, and passed
     WRONG = "wrong"  # failed on the GPU, or in the compiler
@@ -31,7 +31,7 @@ class Label(StrEnum):
 
 
 class LabelledKernel(Model):
-    """One kernel of the corpus with its label, and what the hard evaluation cost and said."""
+    """One kernel of the corpus with its label, and the evaluation's cost and verdict."""
 
     candidate: Candidate
     label: Label
@@ -46,18 +46,18 @@ class LabelledKernel(Model):
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a JSON-lines file; none where there is no such file."""
+    """Return the lines of a JSON-lines file; none without a file."""
     text = read_text(path, LIMIT_BYTES) if path.exists() else ""
     return [line for line in text.split("\n") if line.strip()]
 
 
 def kind_of(candidate: Candidate) -> SpecimenOrigin:
-    """Honest or mutant, by the origin's first word."""
+    """Return the origin's kind, by its first word."""
     return SpecimenOrigin(candidate.origin.split()[0])
 
 
 def read_candidates(folder: Path) -> list[Candidate]:
-    """The corpus without labels, in its own order."""
+    """Read the corpus without labels, in its own order."""
     try:
         return [Candidate.parse(line) for line in lines_of(folder / REQUESTS)]
     except ValidationError as error:
@@ -65,7 +65,7 @@ def read_candidates(folder: Path) -> list[Candidate]:
 
 
 def read_specimens(folder: Path) -> list[LabelledKernel]:
-    """The corpus with its labels; a kernel whose evaluation gave no verdict is left out."""
+    """Read the labelled corpus, without kernels that got no verdict."""
     if not (folder / TRUTH).exists():
         raise UsageError(
             f"{folder} has no {TRUTH}: run `warpsmith eval-batch {folder / REQUESTS} --out {folder / TRUTH} "
@@ -77,7 +77,7 @@ def read_specimens(folder: Path) -> list[LabelledKernel]:
 
 
 def labelled(candidate: Candidate, record: Record) -> LabelledKernel | None:
-    """A candidate with what its record says; None where the record has no verdict on it."""
+    """Return a candidate with its record's label, or None if the record has no verdict on it."""
     ended = record.ended
     spent = sum(result.seconds for result in record.results if result.stage in ON_GPU)
     if ended is None:
@@ -90,6 +90,6 @@ def labelled(candidate: Candidate, record: Record) -> LabelledKernel | None:
 
 
 def _records(lines: Iterable[str]) -> Mapping[str, Record]:
-    """The records by their candidate; a line that is none is the batch's word for a candidate it could not take."""
+    """Read records by candidate; skip lines of a batch that are none."""
     found = (Record.read(line) for line in lines)
     return {one.candidate.id: one for one in found if isinstance(one, Record)}

@@ -1,9 +1,9 @@
-"""Whether the GPU is well after a candidate's fault, which dies with its process unless the device itself is gone."""
+"""The check that a GPU still works after a candidate's fault."""
 
 import torch
 
 from warpsmith.base import MachineError
-from warpsmith.machines.cuda.flush import flush
+from warpsmith.machines.cuda.access import CUDA, GpuAccess
 from warpsmith.records import Reason
 
 FAULTS = (Reason.CRASH, Reason.LAUNCH_ERROR, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT, Reason.BAD_ANSWER)
@@ -11,12 +11,12 @@ SLOW_US = 20_000.0  # a flush takes half a millisecond; somebody's endless kerne
 COUNT = 4096
 
 
-def see_healthy() -> None:
-    """A small sum and a flush in the judge's own context, or a `MachineError`: its numbers would be worth nothing."""
+def see_healthy(gpu: GpuAccess = CUDA) -> None:
+    """Check a small sum and a flush in this process. Raise MachineError if the GPU is not well."""
     try:
-        total = float(torch.arange(COUNT, device="cuda", dtype=torch.float64).sum())
-        flush()  # the first may wait for what the dead candidate left
-        took = flush()
+        total = float(torch.arange(COUNT, device=gpu.torch_device, dtype=torch.float64).sum())
+        gpu.flush()  # the first may wait for what the dead candidate left
+        took = gpu.flush()
     except RuntimeError as error:
         raise MachineError(
             f"The GPU does not answer after a candidate's fault: {error}. Reset it: nvidia-smi -r."

@@ -3,16 +3,26 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from warpsmith.base import MachineError
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware import Gpu, GpuState, Need, gpu_memory, gpu_state, gpus
-from warpsmith.machines.hardware.lease import lease
+from warpsmith.machines.cuda.access import CudaAccess, GpuAccess
+from warpsmith.machines.hardware import (
+    Gpu,
+    GpuState,
+    MemoryUse,
+    Need,
+    calling,
+    gpu_memory,
+    gpu_state,
+    gpus,
+    lease,
+    much_memory,
+)
 from warpsmith.machines.machine import CheckLimits
-from warpsmith.records import Direction, Group, Trial
+from warpsmith.records import Ceilings, Direction, Group, Trial
 
 if TYPE_CHECKING:
     from warpsmith.machines.cuda.room import Buffers, Room
@@ -31,24 +41,53 @@ USUAL_MIB = 80 << 10
 
 
 @dataclass(frozen=True)
+class GivenTimes:
+    """Numbers that stand for the measured ones where no clock means anything, and the cases that are timed there."""
+
+    torch_us: float
+    ceilings: Ceilings
+    groups: tuple[Group, ...] = (Group.SMOKE,)  # timing cases would take the CPU minutes each
+
+
+@dataclass(frozen=True)
 class CudaMachine:
     """One NVIDIA GPU of this machine."""
 
     gpu: Gpu
     limits: CheckLimits = LIMITS
-    torch_device: str = "cuda"
 
-    kind = "cuda"
+    kind: ClassVar[str] = "cuda"
+    given: ClassVar[GivenTimes | None] = None  # times are measured
 
     @classmethod
-    def first(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "CudaMachine":
-        """Return the machine of the first visible GPU."""
+    def all(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "tuple[CudaMachine, ...]":
+        """Return the machines of the visible GPUs that are like the first one. Raise MachineError without a GPU."""
         here = (find_gpus or gpus)()
         if not here:
             raise MachineError(
                 "This machine has no NVIDIA GPU that this process may use; --device vgpu runs without one."
             )
-        return cls(here[0])
+        return tuple(cls(gpu) for gpu in here if (gpu.name, gpu.capability) == (here[0].name, here[0].capability))
+
+    @classmethod
+    def first(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "CudaMachine":
+        """Return the machine of the first visible GPU."""
+        return cls.all(find_gpus)[0]
+
+    @property
+    def access(self) -> GpuAccess:
+        """The access of this process to the GPU."""
+        return CudaAccess(self.gpu.number, self.gpu.uuid)
+
+    @property
+    def torch_device(self) -> str:
+        """The device on which torch computes references."""
+        return self.access.torch_device
+
+    @property
+    def runtime(self) -> Path:
+        """The folder of the CUDA runtime that a worker loads."""
+        return Toolchain.find().runtime.parent
 
     @property
     def name(self) -> str:
@@ -93,8 +132,7 @@ class CudaMachine:
         """Return a session that loads the artifact into a worker on this GPU."""
         from warpsmith.machines.cuda.session import CudaSession
 
-        runtime, meter = Toolchain.find().runtime.parent, partial(gpu_memory, self.uuid)
-        return CudaSession(artifact, direction.value, runtime, room, call_s, bases, meter)
+        return CudaSession(artifact, direction.value, self.runtime, room, call_s, bases, self.memory, self.access)
 
     def is_much(self, arenas_bytes: int) -> bool:
         """Whether arenas take a large part of this GPU's memory; not every GPU reports how much it has."""
@@ -102,15 +140,25 @@ class CudaMachine:
 
     def has_room_for(self, arenas_bytes: int) -> bool:
         """Whether arenas leave half of the GPU's memory to others while a replay process waits with them."""
-        import torch
-
-        free, total = torch.cuda.mem_get_info()
+        free, total = self.access.free_and_total_bytes()
         return not self.is_much(arenas_bytes) and free - arenas_bytes > total / 2
 
     def lease(self, need: Need) -> AbstractContextManager[None]:
         """Hold this GPU, shared or exclusively, among threads and processes."""
-        return lease(need)
+        return lease(need, self.uuid)
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Wait to be one of the few evaluations that make calls on this GPU at the same time."""
+        return calling(self.uuid)
+
+    def much_memory(self) -> AbstractContextManager[None]:
+        """Wait to be the only evaluation that takes a large part of this GPU's memory."""
+        return much_memory(self.uuid)
 
     def state(self) -> GpuState:
         """Return clocks, throttle reasons and the number of processes on the GPU."""
         return gpu_state(self.uuid)
+
+    def memory(self) -> MemoryUse | None:
+        """Return the memory of the GPU and its holders, or None if the driver does not answer."""
+        return gpu_memory(self.uuid)

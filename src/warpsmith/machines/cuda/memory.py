@@ -1,4 +1,4 @@
-"""Device memory that two processes map: the judge makes it through the driver and shares it as a file descriptor."""
+"""Device memory that two processes map: the evaluator process allocates it and shares a file descriptor."""
 
 import ctypes
 import os
@@ -18,7 +18,6 @@ PINNED, ON_DEVICE, DESCRIPTOR, READ_WRITE = 1, 1, 1, 3  # enumerators of cuda.h
 OUT_OF_MEMORY = 2  # as an error of the driver and of the runtime
 GRANULE = 2 << 20  # cuMemGetAllocationGranularity on every GPU so far
 MOST_ADDRESS = 1 << 47
-MOST_RESERVED = 2 << 30  # bytes; others are evaluated at the same time, each in a process of its own
 
 
 class _Location(ctypes.Structure):
@@ -80,30 +79,22 @@ def are_bases(bases: Sequence[int]) -> bool:
 
 
 def whole_granules(size: int) -> int:
-    """As many bytes or more, as a driver gives them: never none."""
+    """Return the size rounded up to the driver's granularity, at least one granule."""
     return (max(size, 1) + GRANULE - 1) // GRANULE * GRANULE
 
 
-def give_back() -> None:
-    """Let others have what torch keeps for later here, where that is much: references of large cases take gigabytes."""
-    import torch
-
-    if torch.cuda.memory_reserved() > MOST_RESERVED:
-        torch.cuda.empty_cache()
-
-
 class Arena:
-    """One allocation on GPU 0, mapped in this process and shareable through `fd`."""
+    """One allocation on a GPU, mapped in this process and shareable through `fd`."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, number: int = 0) -> None:
         import torch  # the driver's calls need the primary context that torch makes
 
         torch.cuda.init()  # type: ignore[no-untyped-call]
-        torch.zeros(1, device="cuda")
+        torch.zeros(1, device=f"cuda:{number}")
         self.bytes = whole_granules(size)
-        self.fd = -1
+        self.fd, self._number = -1, number
         handle, address, fd = c_ulonglong(), c_ulonglong(), c_int()
-        where = _Location(ON_DEVICE, 0)
+        where = _Location(ON_DEVICE, number)
         with ExitStack() as undone:  # the last step first, where a later one fails
             _do("cuMemCreate", byref(handle), self.bytes, byref(_Properties(PINNED, DESCRIPTOR, where)), 0)
             undone.callback(_do, "cuMemRelease", handle)
@@ -118,14 +109,14 @@ class Arena:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """How torch sees the memory: bytes."""
+        """The memory as torch sees it: bytes."""
         return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.address, False), "version": 3}
 
     def view(self) -> "Tensor":
-        """All of it as a tensor of bytes; valid while the arena is open."""
+        """Return all of it as a tensor of bytes, valid while the arena is open."""
         import torch
 
-        return torch.as_tensor(self, device="cuda")
+        return torch.as_tensor(self, device=f"cuda:{self._number}")
 
     def close(self) -> None:
         """Give the memory back."""

@@ -1,4 +1,4 @@
-"""A recorded call asked for again in a process without any host code of the candidate's: its clocks can be believed.
+"""Replay of a captured call in a process without host code of the candidate, whose clocks can be trusted.
 
 Whatever was recorded, each repetition has fresh inputs, and its results are looked at like those of any call. So
 nothing is gained by a recording that is not true.
@@ -12,6 +12,7 @@ from pathlib import Path
 from torch import Tensor
 
 from warpsmith.isolation import Frame
+from warpsmith.machines.cuda.access import CUDA, GpuAccess
 from warpsmith.machines.cuda.room import Buffers
 from warpsmith.machines.cuda.session import RESULTS, CudaSession, RepeatableCall
 from warpsmith.machines.worker import FrameKind, Mode, ReportedTensor, Shown, Timed, play
@@ -21,13 +22,21 @@ from warpsmith.tasks.inputs import Values
 class Player(CudaSession):
     """A worker that repeats recordings of one artifact; the buffers are those that they were made on."""
 
-    def __init__(self, artifact: Path, runtime: Path, buffers: Buffers, bases: Sequence[int], call_s: float) -> None:
-        super().__init__(artifact, "", runtime, buffers, call_s, bases)
+    def __init__(
+        self,
+        artifact: Path,
+        runtime: Path,
+        buffers: Buffers,
+        bases: Sequence[int],
+        call_s: float,
+        gpu: GpuAccess = CUDA,
+    ) -> None:
+        super().__init__(artifact, "", runtime, buffers, call_s, bases, gpu=gpu)
         self._recorded: RepeatableCall | None = None
         self._contents: list[Tensor] = []
 
     def play(self, recorded: RepeatableCall) -> None:
-        """From now on calls are repetitions of this one; whether it can is seen at the next call."""
+        """Load a captured call: from now on, calls replay it."""
         self._recorded, self._live, self._edge = recorded, recorded.held, recorded.edge
         self._contents = [one.to(self._views[RESULTS].device) for one in recorded.contents]
         self._settle(
@@ -64,7 +73,7 @@ class Player(CudaSession):
         self._settle(self._talk.ask(Frame(FrameKind.RESTORE), FrameKind.LOADED))
 
     def _load(self, opening: ExitStack) -> None:
-        """Nothing: the artifact is read for its kernels when the first recording comes."""
+        """Do nothing: the artifact is read for its kernels with the first capture."""
 
     def _told(self, timed: Timed) -> Timed:
         if self._recorded is None:
@@ -72,5 +81,5 @@ class Player(CudaSession):
         return replace(timed, answer=replace(timed.answer, results=self._recorded.results), blocks=self._recorded.live)
 
     def _late(self, claims: Sequence[ReportedTensor], results: Sequence[Tensor]) -> list[Tensor]:
-        """Nothing: everything is on one stream, and the end of it was waited for."""
+        """Return nothing: everything runs on one stream, whose end was waited for."""
         return []

@@ -59,7 +59,7 @@ class Walls(StrEnum):
 
 @dataclass(frozen=True)
 class ProfiledCall:
-    """What is to be called, and the folder of this run: the child may write there, and reads its requests there."""
+    """A call under a tool, and the folder of this run, where the child reads its requests and may write."""
 
     artifact: Path
     entry: str
@@ -83,7 +83,7 @@ class UnderTool:
 
 
 def run_under(tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: float = 60.0) -> UnderTool:
-    """The tool with its arguments, around one call. The candidate may print; a tool should write to a file."""
+    """Run the tool around one call. The candidate may print; a tool should write to a file."""
     program, near = _placed(made) if walls is Walls.OWN else (worker(), made)
     _write_requests(near)
     held = _held(near, program) if walls is Walls.OWN else ()
@@ -93,12 +93,12 @@ def run_under(tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: flo
 
 
 def usher() -> Path:
-    """The program that becomes the worker under a tool."""
+    """Build the launcher, which becomes the worker under a tool."""
     return build_native("warpsmith-usher", [USHER / "usher.cpp"])
 
 
 def _placed(made: ProfiledCall) -> tuple[Path, ProfiledCall]:
-    """Worker and artifact in the run's folder, given to its user: our cache may be closed to others."""
+    """Copy worker and artifact to the run's folder and give them to its user: the cache may be closed to others."""
     program, artifact = made.folder / "worker", made.folder / "artifact.so"
     shutil.copy(worker(), program)
     shutil.copy(made.artifact, artifact)
@@ -110,12 +110,12 @@ def _placed(made: ProfiledCall) -> tuple[Path, ProfiledCall]:
 
 
 def _uid() -> int:
-    """A user that nobody else is."""
+    """Return a user id that no other process has."""
     return UNUSED_UID + os.getpid()
 
 
 def _write_requests(made: ProfiledCall) -> None:
-    """Everything the worker is asked, in advance; results stay where they are."""
+    """Write all requests to the worker in advance; results stay where they are."""
     frames = (
         Frame(FrameKind.LOAD, str(made.artifact).encode()),
         Frame(FrameKind.CALL, call(made.entry, made.values, lambda _raw: 0)),
@@ -173,7 +173,7 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _held(made: ProfiledCall, program: Path) -> tuple[str, ...]:
-    """What the usher takes from the worker: other paths than these, and where we are root our user."""
+    """Return the launcher's arguments: the readable paths and, for root, another user."""
     read = [*machine_paths(), *made.read, made.runtime_folder, program, made.artifact]
     read += [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     words = [word for path in read for word in ("--read", str(path.resolve()))]
@@ -187,7 +187,7 @@ def _ushered(made: ProfiledCall, held: Sequence[str], program: Path) -> list[str
 
 
 def _outer_environment(made: ProfiledCall) -> dict[str, str]:
-    """A small environment of our own: the tool needs to find its programs and a place for its files, nothing else."""
+    """Return a small environment, in which the tool finds its programs and a place for files."""
     own = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(made.folder), "TMPDIR": str(made.folder)}
     return {**own, "LANG": "C.UTF-8", **_environment(made)}
 
@@ -199,7 +199,7 @@ def _environment(made: ProfiledCall) -> dict[str, str]:
 
 
 def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:
-    """The run with what the worker said of its last request; without an answer only the tool's words are left."""
+    """Add the worker's answer to its last request; without one, the run has only the tool's output."""
     raw = collect_file(folder, ANSWERS, ANSWER_BYTES)
     if isinstance(raw, RefusedFile):
         return ended

@@ -1,4 +1,4 @@
-"""Memory that a worker on a real GPU is given: how much, and the arenas of it that two processes map."""
+"""The memory of a worker on a real GPU: its sizes, and the arenas that two processes map."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -8,18 +8,16 @@ from typing import Self
 
 from torch import Tensor
 
-from warpsmith.machines.cuda.memory import Arena, give_back
+from warpsmith.machines.cuda.access import CUDA, MARGINS, GpuAccess, Margins
 from warpsmith.tasks.inputs import Values, tensors
 from warpsmith.tasks.reference import Problem
 
 GUARD, ALIGNMENT = 1024, 256
-SCRATCH = 1 << 30  # for the candidate
-TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for it
 
 
 @dataclass(frozen=True)
 class Room:
-    """How much buffers hold: bytes of arguments a slot, of results and scratch, slots, and bytes of results alone."""
+    """Sizes of buffers: bytes of arguments a slot, of results and scratch, slots, and bytes of results alone."""
 
     slot_bytes: int
     results_bytes: int
@@ -28,34 +26,34 @@ class Room:
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """The bytes of all parts."""
         return self.slot_bytes * self.slots + self.results_bytes + self.snapshot_bytes
 
 
-def room_for(arguments: Values, results: Sequence[Tensor]) -> Room:
-    """Room for calls of this size: results three times over, and scratch."""
+def room_for(arguments: Values, results: Sequence[Tensor], margins: Margins = MARGINS) -> Room:
+    """Return the room for calls of this size: results three times over, and scratch."""
     taken = taken_bytes((*tensors(arguments), *results))
     given = sum(span(tensor) for tensor in results)
-    return Room(aligned(taken), 3 * given + taken + SCRATCH, snapshot_bytes=taken_bytes(results))
+    return Room(aligned(taken), 3 * given + taken + margins.scratch_bytes, snapshot_bytes=taken_bytes(results))
 
 
 def taken_bytes(placed: Sequence[Tensor]) -> int:
-    """Bytes of these tensors with the guard zones around them."""
+    """Return the bytes of tensors with the guard zones around them."""
     return GUARD + sum(span(tensor) + 2 * GUARD + ALIGNMENT for tensor in placed)
 
 
-def room_for_all(calls: Iterable[Problem]) -> Room:
-    """Room for the largest of several calls."""
-    return _largest([room_for(call.arguments, call.native) for call in calls])
+def room_for_all(calls: Iterable[Problem], margins: Margins = MARGINS) -> Room:
+    """Return the room for the largest of several calls."""
+    return _largest([room_for(call.arguments, call.native, margins) for call in calls])
 
 
 def room_around(first: Room, other: Room) -> Room:
-    """Arenas that hold the slots of either."""
+    """Return arenas that hold the slots of either room."""
     return _largest([replace(one, slot_bytes=one.slot_bytes * one.slots, slots=1) for one in (first, other)])
 
 
 def _largest(rooms: Sequence[Room]) -> Room:
-    """Of rooms with as many slots each."""
+    """Return the maximum of rooms with equal numbers of slots."""
     return Room(
         max(one.slot_bytes for one in rooms),
         max(one.results_bytes for one in rooms),
@@ -65,17 +63,17 @@ def _largest(rooms: Sequence[Room]) -> Room:
 
 
 class Buffers:
-    """The memory of a room: of one worker, or of several that have it one after the other."""
+    """Memory of the size of a room, for one worker or several in turn."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, room: Room, gpu: GpuAccess = CUDA) -> None:
+        self.room, self._gpu = room, gpu
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        give_back()
+        self._gpu.release_cache()
         sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.snapshot_bytes)
         with ExitStack() as opening:  # nothing stays behind where there is no memory for one of them
-            self.arenas = [opening.enter_context(Arena(size)) for size in sizes]
+            self.arenas = [opening.enter_context(self._gpu.allocate(size)) for size in sizes]
             self.views = [arena.view() for arena in self.arenas]
             self._open = opening.pop_all()
         return self
@@ -88,12 +86,12 @@ class Buffers:
 
 
 def aligned(count: int) -> int:
-    """As many bytes or a few more: every tensor begins where torch's allocator would let it begin."""
+    """Return a count rounded up to the alignment of torch's allocator."""
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 
 def span(tensor: Tensor) -> int:
-    """Bytes from the first element to the last."""
+    """Return the bytes from the first element to the last."""
     if tensor.numel() == 0:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import DeviceMemoryError, HarnessError
-from warpsmith.isolation import Child, Frame, FrameError, FrameFault, ProcessLimits
-from warpsmith.machines.cuda.flush import flush, prepare_flush
+from warpsmith.isolation import Frame, FrameError, FrameFault
+from warpsmith.machines.cuda.access import CUDA, GpuAccess
 from warpsmith.machines.cuda.memory import OUT_OF_MEMORY, are_bases
-from warpsmith.machines.cuda.room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
+from warpsmith.machines.cuda.room import ALIGNMENT, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.machines.cuda.slot import (
     ARENA_SHIFT,
     Edge,
@@ -49,9 +49,7 @@ from warpsmith.machines.worker import (
     parse_recorded,
     parse_timed,
     share,
-    start,
     status_failure,
-    worker_policy,
 )
 from warpsmith.records import Confined, Failure, Reason
 from warpsmith.tasks.inputs import Values, tensors
@@ -60,8 +58,6 @@ ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
-# Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
-LIMITS = ProcessLimits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
 TOO_LARGE = "The results are together larger than the memory that a call of this size is given."
 NO_BLOCK = "It says that it keeps memory that nobody was given."
@@ -81,7 +77,7 @@ class RepeatableCall:
 
 
 class CudaSession:
-    """The judge's side of one worker. What the worker says is believed only where the judge can see it itself."""
+    """The evaluator's side of one worker, which trusts no report that it cannot check itself."""
 
     device = "cuda"
     arenas: Room  # how large all of its memory is
@@ -95,10 +91,11 @@ class CudaSession:
         call_s: float = CALL_S,
         bases: Sequence[int] = (0, 0, 0),
         meter: MemoryMeter | None = None,
+        gpu: GpuAccess = CUDA,
     ) -> None:
         self._artifact, self._entry, self._runtime = artifact, entry, runtime
         self._given, self._call_s, self._bases = room, call_s, bases
-        self._meter = meter
+        self._meter, self.gpu = meter, gpu
         self._watch: MemoryWatch | None = None
         self._open = ExitStack()
         self._failure: Failure | None = None
@@ -114,13 +111,13 @@ class CudaSession:
         return self
 
     def _begin(self, opening: ExitStack) -> None:
-        """The buffers, what a flush needs, and a worker that has mapped them: all before any code of the candidate."""
-        prepare_flush()
+        """Prepare buffers, flush and worker before any code of the candidate runs."""
+        self.gpu.prepare_flush()
         given = self._given
-        buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given))
+        buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given, self.gpu))
         self.arenas = self._room = buffers.room
         self._arenas, self._views = buffers.arenas, buffers.views
-        self._child = opening.enter_context(self._start())
+        self._child = self.gpu.start_worker(self._artifact, self._runtime, self._arenas, opening)
         self._talk = Conversation(self._child, self._call_s)
         shared = [
             (FIRST_FD + place, arena.bytes, base)
@@ -135,7 +132,7 @@ class CudaSession:
 
     def _load(self, opening: ExitStack) -> None:
         if self._meter is not None:
-            reserved, child = torch.cuda.memory_reserved, self._child
+            child, reserved = self._child, self.gpu.reserved_bytes
             watch = MemoryWatch(self._meter, lambda: child.processes, child.kill, is_held_alone(), reserved)
             self._watch = opening.enter_context(watch)
         self._settle(self._talk.load(self._artifact))
@@ -147,18 +144,18 @@ class CudaSession:
         self._open.close()
 
     def use(self, room: Room) -> None:
-        """Slots of this size from now on; the arenas are large enough. What they do not reach is not zero either."""
+        """Use slots of this size from now on, within the same arenas. Poison the bytes beyond them."""
         self._room = room
         self._poison_free(new_poison(), self._views[RESULTS])
 
     @property
     def confined(self) -> Confined:
-        """What the worker's confinement achieved."""
+        """The achieved confinement of the worker."""
         return self._child.confined
 
     @property
     def failure(self) -> Failure | None:
-        """Why no further call can be made, if so."""
+        """The failure that ended the worker, or None."""
         return self._failure
 
     def call(
@@ -170,7 +167,7 @@ class CudaSession:
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """One call on the buffers of a slot, everything fresh."""
+        """Make one call on the buffers of a slot, with fresh bytes everywhere."""
         return self._call(arguments, given, slot, mode, cold and timed, timed)
 
     def record(
@@ -209,7 +206,7 @@ class CudaSession:
         return shown, RepeatableCall(recording, self._claims, self._live, contents, held=held, edge=self._edge)
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
-        """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
+        """Return the memory of a kept block, as far as it lies in the arena of results."""
         arena, start = _decoded(block[0])
         view = self._views[RESULTS] if arena == RESULTS else self._views[RESULTS][:0]
         return view[start : start + block[1]]
@@ -228,7 +225,7 @@ class CudaSession:
             return Shown(self._failure)
         poison = new_poison()
         placed = self._fill(slot, arguments, given, poison)
-        flush_us = _quiet(cold)
+        flush_us = self._quiet(cold)
         awake = timed or mode is Mode.QUEUED  # else what is late could run before the gate does
         payload = call(self._entry, placed.raws, placed.address, awake=awake)
         ready = self._talk.ask(Frame(FrameKind.ARM, payload), FrameKind.READY)
@@ -241,12 +238,15 @@ class CudaSession:
         clocks = Clocks(told.event_us, told.host_us, exchanged.seconds * 1e6, flush_us)
         return self._look(placed, told, poison, clocks, mode)
 
-    def _start(self) -> Child:
-        policy = worker_policy(self._artifact, self._runtime, LIMITS, devices=True)
-        return start(policy, [arena.fd for arena in self._arenas])
+    def _quiet(self, cold: bool) -> float:
+        """Wait until the device is idle and for a cold call empty its cache; return the flush's microseconds."""
+        if cold:
+            return self.gpu.flush()
+        self.gpu.synchronize()
+        return 0.0
 
     def _told(self, timed: Timed) -> Timed:
-        """What the worker says of its results and of what it keeps."""
+        """Return the worker's report of its results and of the memory that it keeps."""
         return timed
 
     def _timed(self, answer: Frame | FrameError) -> Timed | None:
@@ -283,9 +283,10 @@ class CudaSession:
         return self._failure is None
 
     def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> Placed:
-        """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
+        """Copy fresh arguments between poisoned guard zones, and poison all memory that the candidate does not keep."""
         start = slot % self._room.slots * self._room.slot_bytes
-        taken = min(self._room.slot_bytes, aligned(taken_bytes((*tensors(arguments), *given)) + TAIL))
+        watched = taken_bytes((*tensors(arguments), *given)) + self.gpu.margins.tail_bytes
+        taken = min(self._room.slot_bytes, aligned(watched))
         self._poison_free(poison, self._views[RESULTS][: self._room.results_bytes])
         placed = Placed(self._views[ARGUMENTS], range(start, start + taken), poison, self._edge)
         placed.put(arguments)
@@ -293,7 +294,7 @@ class CudaSession:
         return placed
 
     def _poison_free(self, poison: int, view: Tensor) -> None:
-        """This much of the results arena, but the blocks that the candidate says it keeps."""
+        """Poison this part of the results arena, except the blocks that the candidate keeps."""
         at = 0
         for code, size in sorted(self._live):
             arena, offset = _decoded(code)
@@ -329,7 +330,7 @@ class CudaSession:
         )
 
     def _nonsense(self, found: Sequence[Tensor | None], timed: Timed, placed: Placed) -> str:
-        """What is wrong with where results and kept blocks are said to lie, if anything."""
+        """Return the error in the reported places of results and kept blocks, or an empty string."""
         if None in found:
             return OUTSIDE.format(number=found.index(None))
         copied = sum(claim.tensor.copied_bytes for claim in timed.answer.results)
@@ -343,12 +344,12 @@ class CudaSession:
         return arena == RESULTS and offset % ALIGNMENT == 0 and offset + size <= self._views[RESULTS].numel()
 
     def _result(self, claim: ReportedTensor, placed: Placed) -> Tensor | None:
-        """The claimed tensor as the judge sees it, when it lies wholly in memory that was poisoned for this call."""
+        """Return the reported tensor, or None unless it lies wholly in memory that was poisoned for this call."""
         arena, offset = _decoded(claim.address)
         raw = claim.tensor
         dtype: torch.dtype = getattr(torch, raw.dtype)
         if raw.span_bytes == 0:
-            return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device="cuda")
+            return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device=self.gpu.torch_device)
         places = {ARGUMENTS: placed.place, RESULTS: range(self._room.results_bytes)}
         place = places.get(arena, range(0))
         if offset not in place or offset + raw.span_bytes > place.stop or offset % dtype.itemsize:
@@ -358,7 +359,7 @@ class CudaSession:
         return strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
     def _late(self, claims: Sequence[ReportedTensor], results: Sequence[Tensor]) -> list[Tensor]:
-        """Of the results, whether they are not what they were at the end of the stream's work."""
+        """Return for each result whether it changed after the end of the stream's work."""
         at, found = ALIGNMENT, list[Tensor]()
         for claim, result in zip(claims, results, strict=True):
             size = claim.tensor.span_bytes
@@ -374,21 +375,13 @@ def lacks_memory(reply: WorkerReply) -> bool:
     return reply.cuda_error == OUT_OF_MEMORY or reply.text.endswith(f"driver error {OUT_OF_MEMORY}")
 
 
-def _quiet(cold: bool) -> float:
-    """Nothing left to do on the device, and for a cold call nothing in its cache; what the flush took."""
-    if cold:
-        return flush()
-    torch.cuda.synchronize()
-    return 0.0
-
-
 def _decoded(code: int) -> tuple[int, int]:
-    """The arena and the offset that a coded address stands for; below zero: none."""
+    """Return the arena and the offset of a coded address; a negative arena is none."""
     return (code >> ARENA_SHIFT) - 1, code & ((1 << ARENA_SHIFT) - 1)
 
 
 def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
-    """The blocks that a candidate says it holds after a call, less those that a result has a byte of.
+    """Return the blocks that the candidate reports as kept, without those that a result touches.
 
     Each with all that is left out of the paint for it.
     """
@@ -399,7 +392,7 @@ def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
 
 
 def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Positions of results that share bytes with an argument or an earlier result."""
+    """Return positions of results that share bytes with an argument or an earlier result."""
     seen, found = list(spans), []
     for place, tensor in enumerate(results):
         start, size = tensor.data_ptr(), span(tensor)

@@ -1,4 +1,4 @@
-"""A slot of a real GPU's memory: the arguments of a call with poison and guard zones around them, and what shows there.
+"""A slot of a real GPU's memory: the arguments of a call between poison and guard zones.
 
 Flags stay on the device until somebody reads them, since each reading waits for it.
 """
@@ -55,7 +55,7 @@ class Placed:
         for position, value in enumerate(arguments):
             pieces: list[Raw] = []
             for tensor in tensors((value,)):
-                own = tensor.detach().cuda()
+                own = tensor.detach().to(self._region.device)
                 copy = self._take_at_edge(own) if self._is_at_edge(own) else self._take(own)
                 self._number += 1
                 copy.copy_(own)
@@ -66,25 +66,25 @@ class Placed:
         self.raws = tuple(raws)
 
     def reserve(self, given: Sequence[Tensor]) -> None:
-        """Poisoned tensors where a plain candidate writes its results."""
+        """Reserve poisoned tensors into which the candidate writes its results."""
         for like in given:
             self.raws = (*self.raws, self._raw(self._take(like), like))
 
     def address(self, raw: Raw) -> int:
-        """The coded address of a tensor."""
+        """Return the coded address of a tensor."""
         return self._codes.get(id(raw), 0)
 
     @property
     def positions(self) -> list[int]:
-        """Of each tensor, the argument that it is part of."""
+        """The argument position of each tensor."""
         return [position for position, _, _ in self._kept]
 
     def changed(self) -> list[Tensor]:
-        """Of each tensor, whether its bytes are not what they were."""
+        """Return for each tensor whether its bytes changed."""
         return [differ(bytes_of(copy), bytes_of(own)) for _, copy, own in self._kept]
 
     def overrun(self) -> list[Tensor]:
-        """Of each guard zone, whether it was written."""
+        """Return for each guard zone whether it was written."""
         tail = (self._at, self._end)
         zones = [*(self._region[a:b] for a, b in (*self._zones, tail)), *self._beside]
         return [is_spoilt(zone, self._poison) for zone in zones]
@@ -115,7 +115,7 @@ class Placed:
         self._require_room()
         self._zones.append(((start + size + 3) // 4 * 4, self._at))
         if size == 0:
-            return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cuda")
+            return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=self._region.device)
         return strided(self._region[start : start + size], like.dtype, tuple(like.shape), tuple(like.stride()))
 
     def _raw(self, copy: Tensor, like: Tensor) -> Raw:
@@ -127,14 +127,14 @@ class Placed:
 
 
 def _value(value: TaskValue, pieces: list[Raw]) -> Value:
-    """The value that crosses: raw tensors in place of torch's."""
+    """Return the value with raw tensors in place of torch's."""
     if isinstance(value, Tensor):
         return pieces[0]
     return tuple(pieces) if isinstance(value, tuple) else value
 
 
 def new_poison() -> int:
-    """A word that is not a number in float32, float16, bfloat16 and float64 alike, and differs from call to call."""
+    """Return a new random word that is NaN in float32, float16, bfloat16 and float64."""
     high, low = 0xFFF0 | secrets.randbelow(14) + 1, 0xFF80 | secrets.randbelow(126) + 1
     return high << 16 | low
 
@@ -149,7 +149,7 @@ def paint(region: Tensor, poison: int) -> None:
 
 
 def read_flags(*groups: list[Tensor]) -> list[list[bool]]:
-    """What the flags of each group say, at the price of one wait for the device."""
+    """Read the flags of each group with a single wait for the device."""
     every = [flag for group in groups for flag in group]
     said = iter(torch.stack(every).tolist() if every else [])
     return [list(islice(said, len(group))) for group in groups]
@@ -178,7 +178,7 @@ def strided(raw: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequ
 
 
 def bytes_of(tensor: Tensor) -> Tensor:
-    """The bytes from the first element to the last, as they lie."""
+    """Return the bytes from the first element to the last."""
     if tensor.numel() == 0:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device)
     count = span(tensor) // tensor.element_size()

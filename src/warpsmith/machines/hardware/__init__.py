@@ -1,4 +1,4 @@
-"""What hardware and tools are here. Facts only: nothing is started on a GPU and no torch is loaded."""
+"""Facts about the hardware and tools of this machine. Starts nothing on a GPU and loads no torch."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         sm_limits,
     )
     from warpsmith.machines.hardware.gpu import administers, gpu_memory, gpu_state, gpus, profiling_restricted
-    from warpsmith.machines.hardware.lease import Need, calling, is_held_alone, much_memory
+    from warpsmith.machines.hardware.lease import Need, calling, is_held_alone, lease, much_memory
     from warpsmith.machines.hardware.nvml import FakeDriver, GpuDriver, NvmlDriver
     from warpsmith.machines.hardware.roofline import arithmetic_us, floor_us, memory_us
     from warpsmith.machines.hardware.tools import InstalledTool, program

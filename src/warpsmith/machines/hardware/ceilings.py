@@ -10,13 +10,13 @@ from warpsmith.records import Ceilings
 
 
 def ceilings_path(gpu: str, driver: str, probe: str) -> Path:
-    """Where a GPU's ceilings lie. A driver may clock it otherwise, a probe may see more: each its own."""
+    """Return the file of a GPU's ceilings. Each driver and each probe has its own."""
     name = re.sub(r"[^a-z0-9.]+", "-", f"{gpu} {driver} {probe}".lower()).strip("-")
     return Home.locate().data / "ceilings" / f"{name}.json"
 
 
 def load_ceilings(gpu: str, driver: str, probe: str) -> Ceilings | None:
-    """What was measured here before; None when nothing was, or by a version that kept something else."""
+    """Load stored ceilings, or None if none were stored in this format."""
     try:
         return Ceilings.parse(ceilings_path(gpu, driver, probe).read_bytes())
     except (FileNotFoundError, ValidationError):

@@ -57,12 +57,12 @@ class GpuState:
 
     @property
     def slowed(self) -> tuple[str, ...]:
-        """What slows it down beyond its usual governing."""
+        """The reasons that slow the GPU down so far that times are worthless."""
         return tuple(name for bit, name in SLOWED.items() if self.reasons & bit)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """All that holds its clocks back."""
+        """All reasons that hold its clocks back."""
         return tuple(name for bit, name in {**SLOWED, **TOLD}.items() if self.reasons & bit)
 
 
@@ -73,7 +73,7 @@ def arch_of(capability: str) -> str:
 
 
 class SmLimits(Model):
-    """What one multiprocessor of a compute capability holds, and what one block may use of it."""
+    """Limits of one multiprocessor of a compute capability, and of one block on it."""
 
     threads_per_sm: PositiveInt
     blocks_per_sm: PositiveInt

@@ -1,4 +1,4 @@
-"""Leases of the GPU: a clock needs it alone, a check shares it with other checks. Files hold them: a kill frees."""
+"""Leases of a GPU as locked files, so that the end of a process gives its lease back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,36 +7,40 @@ from enum import StrEnum
 from pathlib import Path
 
 from warpsmith.base import Home, hold_lock, lock_any
+from warpsmith.machines.hardware.gpu import gpus
 
 # At once: much of a check's time is the host's, but a GPU serves the processes that share it in turns, and a call waits
-# for turns of its judge and its worker. Four took 2.5 s on an H200, two 1.7 s, and one 1.3 s at first and 0.8 s later.
+# for turns of its evaluator and its worker. Four took 2.5 s on an H200, two 1.7 s, and one 1.3 s at first and 0.8 s
+# later.
 CALLERS = 4
 
 
 class Need(StrEnum):
-    """How a stage needs the GPU."""
+    """The use of a GPU by a stage."""
 
     NONE = "none"
-    SHARED = "shared"  # with other checks, but not while somebody is timed
+    SHARED = "shared"  # with other checks, but not while a kernel is timed
     ALONE = "alone"
 
 
 @contextmanager
-def calling() -> Iterator[None]:
-    """Among those that share the GPU: one of the few that make calls, while others begin and end their processes."""
-    with lock_any([_folder() / f"gpu-0.caller-{number}" for number in range(CALLERS)]):
+def calling(uuid: str = "") -> Iterator[None]:
+    """Wait to be one of the few that make calls, while others start and end their processes."""
+    with lock_any([_lock(uuid, f"caller-{number}") for number in range(CALLERS)]):
         yield
 
 
 @contextmanager
-def much_memory() -> Iterator[None]:
-    """For a check that takes a large part of the GPU's memory: one at a time, beside others that do not."""
-    with hold_lock(_folder() / "gpu-0.memory"):
+def much_memory(uuid: str = "") -> Iterator[None]:
+    """Wait to be the only check that takes a large part of the GPU's memory, beside others that do not."""
+    with hold_lock(_lock(uuid, "memory")):
         yield
 
 
-def _folder() -> Path:
-    return Home.locate().data / "leases"
+def _lock(uuid: str, name: str) -> Path:
+    """Return the path of a lock of one GPU; without a UUID, of the first visible one."""
+    card = uuid or next((gpu.uuid for gpu in gpus()), "") or "gpu-0"
+    return Home.locate().data / "leases" / f"{card}.{name}"
 
 
 _held: ContextVar[Need] = ContextVar("held", default=Need.NONE)
@@ -48,18 +52,17 @@ def is_held_alone() -> bool:
 
 
 @contextmanager
-def lease(need: Need) -> Iterator[None]:
-    """The GPU as it is needed, among threads and processes.
+def lease(need: Need, uuid: str = "") -> Iterator[None]:
+    """Hold one GPU among threads and processes; without a UUID, the first visible one.
 
-    Whoever wants it, for either use, first passes the door: a clock that waits closes it, so that a stream of checks
-    cannot keep it waiting for ever.
+    The lock named door comes first for either use: a timing stage that waits holds it, so that a stream of checks
+    cannot keep that stage waiting for ever.
     """
     if need is Need.NONE:
         yield
         return
-    folder = _folder()
-    with hold_lock(folder / "gpu-0.door"):
-        use = hold_lock(folder / "gpu-0.lock", shared=need is Need.SHARED)
+    with hold_lock(_lock(uuid, "door")):
+        use = hold_lock(_lock(uuid, "lock"), shared=need is Need.SHARED)
         use.__enter__()
     before = _held.set(need)
     try:

@@ -4,7 +4,7 @@ from warpsmith.records import Ceilings
 
 
 def memory_us(ceilings: Ceilings, read_bytes: float, written_bytes: float) -> float:
-    """Bytes read and written at the measured rates: what is copied at the copy's, the rest at that of its own kind."""
+    """Return the time of the memory traffic: copied bytes at the copy rate, the rest at its own rate."""
     both = min(read_bytes, written_bytes)
     seconds = 2 * both / ceilings.copy_bytes_per_s
     seconds += (read_bytes - both) / ceilings.read_bytes_per_s
@@ -13,7 +13,7 @@ def memory_us(ceilings: Ceilings, read_bytes: float, written_bytes: float) -> fl
 
 
 def arithmetic_us(ceilings: Ceilings, flops: float, dtype: str) -> float | None:
-    """Operations at the rate of a matrix product of that element type; None where no such rate is known."""
+    """Return the time of the operations at the matrix product's rate, or None without a rate."""
     rate = ceilings.matmul_flops_per_s.get(dtype)
     return flops / rate * 1e6 if rate else None
 
@@ -21,5 +21,5 @@ def arithmetic_us(ceilings: Ceilings, flops: float, dtype: str) -> float | None:
 def floor_us(
     ceilings: Ceilings, read_bytes: float, written_bytes: float, flops: float = 0.0, dtype: str = "float32"
 ) -> float:
-    """The larger of the two: memory and arithmetic can overlap."""
+    """Return the larger of memory time and arithmetic time, since they can overlap."""
     return max(memory_us(ceilings, read_bytes, written_bytes), arithmetic_us(ceilings, flops, dtype) or 0.0)

@@ -16,13 +16,13 @@ class InstalledTool:
 
 
 def program(name: str, flag: str = "--version") -> InstalledTool | None:
-    """The program of that name on PATH, or None."""
+    """Find a program on PATH, or return None."""
     found = shutil.which(name)
     return InstalledTool(Path(found), version(found, flag)) if found else None
 
 
 def version(path: str, flag: str) -> str:
-    """The first dotted number in what the program prints of itself; empty when it prints none."""
+    """Return the first dotted number that a program prints of itself, or an empty string."""
     try:
         answer = subprocess.run([path, flag], capture_output=True, text=True, timeout=20, check=False)
     except (subprocess.SubprocessError, OSError):

@@ -1,4 +1,4 @@
-"""The judge's line to an executor: device memory and facts. Frames as in native/executor/wire.h."""
+"""The evaluator's connection to an executor: device memory and facts. Frames as in native/executor/wire.h."""
 
 import socket
 import struct
@@ -19,7 +19,7 @@ MOST_BYTES = 8 << 30
 
 
 class ControlCall(IntEnum):
-    """The judge's requests, numbered as in wire.h."""
+    """Requests of the evaluator process, numbered as in wire.h."""
 
     ALLOCATE = 200
     WRITE = 201
@@ -30,16 +30,16 @@ class ControlCall(IntEnum):
 
 
 class Gone(Exception):
-    """The executor ended or does not answer; whoever started it knows how it ended."""
+    """The executor ended or does not answer."""
 
 
 class Mute(Gone):
-    """The executor is there and does not answer: a candidate keeps it busy, or has sent it half a request."""
+    """The executor runs and does not answer: a candidate keeps it busy, or has sent half a request."""
 
 
 @dataclass(frozen=True)
 class ControlReply:
-    """What came back."""
+    """The reply to one request."""
 
     error: int
     words: tuple[int, ...]
@@ -54,7 +54,7 @@ class Control:
         self._line.settimeout(timeout_s)
 
     def allocate(self, count: int) -> int:
-        """Device memory of `count` bytes; its address."""
+        """Allocate device memory of `count` bytes; return its address."""
         reply = self._ask(ControlCall.ALLOCATE, [count])
         if reply.error or not reply.words[0]:
             raise HarnessError(f"The virtual GPU has no {count} bytes left for arguments; use a smaller case.")
@@ -76,7 +76,7 @@ class Control:
             raise HarnessError(f"{count} elements at {address:#x} of the virtual GPU cannot be filled.")
 
     def read(self, address: int, count: int) -> bytes | None:
-        """Bytes of device memory; None when they do not lie inside one allocation."""
+        """Read device memory; return None if the bytes do not lie inside one allocation."""
         reply = self._ask(ControlCall.READ, [address, count])
         return None if reply.error or len(reply.payload) != count else reply.payload
 
@@ -91,7 +91,7 @@ class Control:
         return True
 
     def facts(self, finish: bool = True, forget: bool = True) -> Facts:
-        """What was found and counted; `finish` names and runs what nobody waited for, `forget` starts anew."""
+        """Return findings and counters. `finish` first runs work that nobody waited for; `forget` then clears both."""
         reply = self._ask(ControlCall.FACTS, [FINISH * finish | FORGET * forget])
         try:
             return Facts.parse(reply.payload)

@@ -43,7 +43,7 @@ class LaunchCost:
         return self.start_us + max(self.bounds_us.values())
 
     def modelled(self, gpu: Description) -> ModelledTime:
-        """The same as a record."""
+        """Return the cost as a record."""
         return ModelledTime(us=self.us, gpu=gpu.name, binding=self.binding)
 
 
@@ -67,7 +67,7 @@ class _Shape:
 
 
 def modelled_cost(row: LaunchRow, gpu: Description) -> LaunchCost:
-    """The cost of one launch of a row: counters are means over its launches."""
+    """Return the cost of one launch of a row, by means over its launches."""
     shape = _Shape.of(row, gpu)
     own = {name: us * shape.stretch for name, us in (_inside(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
     bounds = _memory(row, gpu) | own | {"latency": _latency(row, gpu, shape)}
@@ -86,7 +86,7 @@ NO_TRANSFERS = Transfers()
 
 
 def total(rows: Iterable[LaunchRow], gpu: Description, transfers: Transfers = NO_TRANSFERS) -> ModelledTime:
-    """The time of a call: its launches and transfers one after the other, bound by what takes the largest share."""
+    """Return the time of a call: launches and transfers one after the other; the largest share binds."""
     shares: dict[str, float] = {"launch": 0.0}
     for row in (rows := tuple(rows)):
         one = modelled_cost(row, gpu)
@@ -100,7 +100,7 @@ def total(rows: Iterable[LaunchRow], gpu: Description, transfers: Transfers = NO
 
 
 def _memory(row: LaunchRow, gpu: Description) -> dict[str, float]:
-    """What all SMs share: the blocks of a last wave have it to themselves."""
+    """Return the bounds of memory that all SMs share."""
     counts, launches = row.counters, row.launches
     loaded = SECTOR_BYTES * counts.global_load_sectors
     missed = counts.unique_read_bytes + max(0, loaded - counts.unique_read_bytes) * L1_MISS
@@ -114,7 +114,7 @@ def _memory(row: LaunchRow, gpu: Description) -> dict[str, float]:
 
 
 def _stores_us(row: LaunchRow, gpu: Description) -> float:
-    """Stores pass the L1 by; where they fill only parts of sectors, the L2 has to read what it merges them with."""
+    """Return the time of stores, which bypass the L1; for partly filled sectors the L2 also reads."""
     counts = row.counters
     stored = counts.global_store_sectors * SECTOR_BYTES
     parts = max(0, stored - counts.global_store_bytes)
@@ -122,14 +122,14 @@ def _stores_us(row: LaunchRow, gpu: Description) -> float:
 
 
 def _inside(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]:
-    """What each SM has of its own."""
+    """Return the bounds of each SM's own memory."""
     counts, clocks = row.counters, gpu.clock_mhz * shape.sms * row.launches  # SM-clocks a microsecond
     moved = SECTOR_BYTES * (counts.global_load_sectors + counts.global_store_sectors) + counts.local_bytes
     return {"l1": moved / (L1_BYTES_PER_CLOCK * clocks), "shared": counts.shared_wavefronts / clocks}
 
 
 def _atomics_us(row: LaunchRow, gpu: Description) -> float:
-    """Atomics on global memory: a slice takes a sector at a time, and lanes on one address one after the other."""
+    """Return the time of atomics: an L2 slice takes one sector at a time, and lanes on one address queue."""
     counts = row.counters
     lanes = min(counts.atomics, counts.global_store_bytes // LANE_BYTES)  # the rest were on shared memory
     if lanes == 0:
@@ -142,14 +142,14 @@ def _atomics_us(row: LaunchRow, gpu: Description) -> float:
 
 
 def _in_flight(row: LaunchRow) -> float:
-    """Loads that a warp has going: fewer the more stores stand between them, which the compiler must not pass."""
+    """Return the loads that a warp has in flight; the compiler moves none past a store."""
     loads, stores = row.counters.global_load_requests, row.counters.global_store_requests
     between = min(1.0, stores / loads) if loads else 1.0
     return 1.0 + (LOADS_IN_FLIGHT - 1.0) * (1.0 - between)
 
 
 def _load_clocks(row: LaunchRow, gpu: Description) -> float:
-    """The mean latency of a load: what was read for the first time comes from far away."""
+    """Return the mean latency of a load in clocks; a first read comes from DRAM."""
     loaded = row.counters.global_load_sectors * SECTOR_BYTES
     first = min(1.0, row.counters.unique_read_bytes / loaded) if loaded else 1.0
     return first * gpu.rates.memory_latency_clocks + (1.0 - first) * gpu.rates.hit_latency_clocks
@@ -168,14 +168,14 @@ def _pipes(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]:
 
 
 def _issued(row: LaunchRow) -> float:
-    """Warp instructions as the GPU has them, not as PTX has them: classes count a division as what it becomes."""
+    """Return warp instructions as the GPU has them: one PTX division becomes many."""
     if not row.classes:
         return row.counters.warp_instructions
     return sum(count for name, count in row.classes.items() if name not in UNSLOTTED)
 
 
 def _latency(row: LaunchRow, gpu: Description, shape: _Shape) -> float:
-    """The longest warp, one instruction after the other, once a wave."""
+    """Return the time of the longest warp, one instruction after the other, once a wave."""
     counts = row.counters
     warps = max(1, row.blocks * row.warps_per_block)
     loads = counts.global_load_requests / row.launches / warps

@@ -62,7 +62,7 @@ class Description(Model):
         return self
 
     def settings(self) -> tuple[str, ...]:
-        """The executor's arguments for it."""
+        """Return the executor's arguments for this GPU."""
         limits = self.limits
         values: dict[str, object] = {
             "name": self.name,
@@ -88,7 +88,7 @@ class Description(Model):
 
 
 def descriptions() -> tuple[str, ...]:
-    """The names of the GPUs that are described here."""
+    """Return the names of the described GPUs."""
     return tuple(sorted(path.stem.upper() for path in FOLDER.glob("*.toml")))
 
 

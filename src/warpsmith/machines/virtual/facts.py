@@ -1,4 +1,4 @@
-"""What the executor tells after a call, as typed values and as records."""
+"""Facts that the executor reports after a call, as typed values and as records."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ COMPILED = re.compile(r".*/warpsmith-compile-[^/]*/kernel\.cu")  # compile/build
 
 
 def plain_file(path: str) -> str:
-    """A file by the name its writer knows it by: the folder it was compiled in is gone by then."""
+    """Return the file name that the kernel's author knows, without the compiler's folder."""
     return "kernel.cu" if COMPILED.fullmatch(path) else path
 
 
@@ -52,7 +52,7 @@ class RawFinding(Model):
     count: int
 
     def finding(self) -> Finding:
-        """The same as a record; what is not known is absent there."""
+        """Return the finding as a record, without unknown places."""
         seen = bool(self.line or self.start)
         return Finding(
             checker=self.checker,
@@ -84,16 +84,16 @@ class Facts(Model):
     @field_validator("log", "detail", mode="before")
     @classmethod
     def _text(cls, raw: Any) -> Any:
-        """The executor writes bytes as Latin-1; what was UTF-8 becomes itself again."""
+        """Decode bytes that the executor wrote as Latin-1; UTF-8 becomes itself again."""
         return raw.encode("latin-1", "replace").decode("utf-8", "replace") if isinstance(raw, str) else raw
 
     def time(self, gpu: Description) -> ModelledTime | None:
-        """The modelled time of the call; None when no kernel ran."""
+        """Return the modelled time of the call, or None if no kernel ran."""
         transfers = Transfers(self.transfers, self.transferred_bytes)
         return total(self.kernels, gpu, transfers) if self.kernels else None
 
     def record(self, gpu: Description, case: str = "") -> VirtualFacts:
-        """The facts of the virtual stage, with every kernel's modelled time on `gpu`."""
+        """Return the facts of the virtual stage, with each kernel's modelled time."""
         unknown = self.failure in (ExecutorFailure.UNKNOWN_CALL, ExecutorFailure.UNKNOWN_INSTRUCTION)
         return VirtualFacts(
             case=case,
@@ -106,7 +106,7 @@ class Facts(Model):
 
 
 def counters(row: LaunchRow, gpu: Description) -> KernelCounters:
-    """A row as a record."""
+    """Return a row as a record."""
     shared: Mapping[str, Any] = row.counters.model_dump(include=set(KernelCounters.model_fields))
     return KernelCounters(
         name=row.kernel,

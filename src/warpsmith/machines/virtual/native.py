@@ -16,7 +16,7 @@ def _files(folder: Path) -> list[Path]:
 
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """What -march=native means here, for the key: a cache may be shared by machines that differ."""
+    """Return the processor behind -march=native, for the cache key: machines may share a cache."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -25,26 +25,26 @@ def _processor() -> str:
 
 
 def engine_flags() -> tuple[str, ...]:
-    """How the engine is compiled on this machine."""
+    """Return the compiler flags of the engine on this machine."""
     return (*ENGINE_FLAGS, f"-DWARPSMITH_PROCESSOR={_processor()}")
 
 
 def executor() -> Path:
-    """The executor program over the engine."""
+    """Build the executor program with the engine."""
     return build_native(
         "warpsmith-executor", [*_files(FOLDER / "executor"), *_files(FOLDER / "engine")], engine_flags()
     )
 
 
 def driver() -> Path:
-    """The stand-in for `libcuda.so.1`: what a worker that shares memory with the judge asks of a driver."""
+    """Build the stand-in for `libcuda.so.1`, for workers that share memory with the evaluator process."""
     flags = ("-Wl,-soname,libcuda.so.1", "-static-libstdc++", "-static-libgcc")
     sources = [*_files(FOLDER / "driver"), FOLDER / "cudart" / "link.cpp"]
     return build_native("libcuda.so.1", sources, flags, includes=[FOLDER / "cudart", FOLDER / "executor"], shared=True)
 
 
 def runtime(major: int = 13) -> Path:
-    """The stand-in for `libcudart.so.MAJOR`; its folder goes on the library path of whoever loads an artifact."""
+    """Build the stand-in for `libcudart.so.MAJOR`; its folder belongs on a worker's library path."""
     own = FOLDER / "cudart"
     soname = f"libcudart.so.{major}"
     flags = (

@@ -1,4 +1,4 @@
-"""A virtual GPU that runs: one executor process, confined, with a line for the judge and one for the worker."""
+"""A running virtual GPU: one confined executor process, connected to the evaluator process and to a worker."""
 
 import socket
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """What a kernel may use."""
+    """Limits of a kernel on the virtual GPU."""
 
     instruction_budget: int = 20_000_000_000  # thread instructions a launch
     memory_bytes: int = 4 * GIB  # device memory
@@ -27,7 +27,7 @@ class ExecutorSettings:
     answer_s: float = 120.0  # to a request of the judge's: a candidate's own work is over by then
 
     def words(self) -> tuple[str, ...]:
-        """The executor's arguments for it."""
+        """Return the executor's arguments for these settings."""
         return (
             f"instruction_budget={self.instruction_budget}",
             f"memory_bytes={self.memory_bytes}",
@@ -89,7 +89,7 @@ def _lending(count: int) -> tuple[str, ...]:
 
 
 def _limits(settings: ExecutorSettings) -> ProcessLimits:
-    """Shadow memory and the engine's own tables come on top of device memory."""
+    """Return process limits with room for shadow memory and the engine's tables."""
     return ProcessLimits(
         wall_s=settings.wall_s,
         cpu_s=int(settings.wall_s) + 1,

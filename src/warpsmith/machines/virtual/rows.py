@@ -1,4 +1,4 @@
-"""What the launches of one kernel with one shape did, summed."""
+"""Counters of one kernel with one launch shape, summed over its launches."""
 
 from collections.abc import Mapping
 from math import ceil, prod
@@ -61,5 +61,5 @@ class LaunchRow(Model):
         return ceil(prod(self.block) / WARP)
 
     def occupancy(self, gpu: Description) -> float:
-        """Warps that fit on an SM over the warps it can hold."""
+        """Return the warps that fit on an SM over the warps it can hold."""
         return min(1.0, self.blocks_per_sm * self.warps_per_block * WARP / gpu.limits.threads_per_sm)

@@ -1,4 +1,4 @@
-"""A candidate on the virtual GPU over many calls: its own state persists, everything the judge gives is fresh.
+"""A candidate on the virtual GPU over many calls: its own state persists, all arguments are fresh.
 
 Every tensor lies in an allocation of exactly its size, so the engine itself finds an overrun. Results are read twice:
 where a caller would read them, and after everything that nobody waited for has run.
@@ -63,7 +63,7 @@ SETTINGS = ExecutorSettings(instruction_budget=6_000_000_000, memory_bytes=2 << 
 
 
 class _Taken(Exception):
-    """Memory that the judge needs for a call was taken or freed by the candidate."""
+    """The candidate took or freed memory that a call needs."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         self.failure = Failure(reason, detail)
@@ -110,7 +110,7 @@ class VirtualSession:
         return self
 
     def _begin(self, opening: ExitStack) -> None:
-        """The virtual GPU, and a worker on it that has loaded the artifact."""
+        """Start a virtual GPU, and a worker on it that has loaded the artifact."""
         self._virtual = opening.enter_context(VirtualGpu(self.gpu, self.settings))
         policy = worker_policy(self.artifact, runtime().parent, self.limits, {SOCKET_VARIABLE: str(SOCKET_FD)})
         self._child = opening.enter_context(start(policy, [self._virtual.client.fileno()]))
@@ -128,7 +128,7 @@ class VirtualSession:
 
     @property
     def confined(self) -> Confined:
-        """What the worker's confinement achieved."""
+        """The achieved confinement of the worker."""
         return self._child.confined
 
     def call(
@@ -140,7 +140,7 @@ class VirtualSession:
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """One call on the buffers of a slot; neither the mode nor a cache nor a clock exists here."""
+        """Make one call on the buffers of a slot; mode, cache and clock do not exist here."""
         try:
             if self._seen is None:
                 return self._call(arguments, given, slot)
@@ -177,7 +177,7 @@ class VirtualSession:
         return self._look(answer, own, lent)
 
     def _look(self, answer: WorkerReply, arguments: Sequence[PlacedTensor], lent: set[int]) -> Shown:
-        """What is there: results first as a caller sees them, then again when all work has run."""
+        """Observe the results as a caller finds them, and again after all work has run."""
         control, claims = self._control, answer.results if status_failure(answer) is None else ()
         during = control.facts(finish=False)
         found = fetch(control, claims, self.settings)
@@ -210,7 +210,7 @@ class VirtualSession:
         return self._virtual.control
 
     def _place(self, slot: int, position: int, number: int, raw: Raw) -> PlacedTensor:
-        """The tensor in the slot's own buffer for it; one of another size has another buffer."""
+        """Write the tensor to the slot's buffer of its size; return its place."""
         if not raw.data:
             return PlacedTensor(position, 0, raw)
         key = (slot, number, len(raw.data))
@@ -223,7 +223,7 @@ class VirtualSession:
         return PlacedTensor(position, self._buffers[key], raw)
 
     def _allocated(self, count: int) -> int:
-        """Device memory for an argument; where the judge has little of it, a candidate has taken what is missing."""
+        """Allocate memory for an argument. Raise if the candidate took what is missing."""
         try:
             return self._control.allocate(count)
         except HarnessError:
@@ -233,7 +233,7 @@ class VirtualSession:
             raise _Taken(Reason.MEMORY_LIMIT, FULL.format(count=count)) from None
 
     def _renew_poison(self) -> None:
-        """A half word that is no number in any floating type, whole or doubled, and not the last one."""
+        """Draw another half word that is NaN in every floating type, single or doubled."""
         self._poison = secrets.choice([half for half in POISONS if half != self._poison])
 
     def _painted(self, raw: Raw) -> Raw:
@@ -241,7 +241,7 @@ class VirtualSession:
         return replace(raw, data=data)
 
     def _paint_returned(self) -> None:
-        """What an earlier call returned is the caller's now: a result that is only found there again shows."""
+        """Poison results of earlier calls, so that a result that is only found there again shows."""
         for at, length in list(self._returned.items()):
             if length < 2 or self._control.read(at, length) is None:
                 del self._returned[at]
@@ -258,7 +258,7 @@ class VirtualSession:
     def _aliased(
         self, claims: Sequence[ReportedTensor], arguments: Sequence[PlacedTensor], lent: set[int], old: Sequence[int]
     ) -> tuple[int, ...]:
-        """Results that touch an argument or a result, of this call or of an earlier one: those are the caller's.
+        """Return results that touch an argument or any result so far: those belong to the caller.
 
         One that was not even written in this call (`old`) is told as that.
         """
@@ -274,7 +274,7 @@ class VirtualSession:
         return tuple(found)
 
     def _unwritten(self, claims: Sequence[ReportedTensor], results: Sequence[Raw], after: Facts) -> tuple[int, ...]:
-        """Results with bytes that nobody ever wrote, by the engine, or not in this call, by the poison."""
+        """Return results with bytes never written, by the engine, or not written in this call, by the poison."""
         starts = [one.start for one in after.findings if one.checker is Checker.UNINITIALIZED and not one.kernel]
         never = {
             place
@@ -286,7 +286,7 @@ class VirtualSession:
 
 
 def _tensors(values: Sequence[Value]) -> list[tuple[int, int, Raw]]:
-    """Every tensor with the position of its argument and its own number."""
+    """Return every tensor with its argument's position and its own number."""
     found: list[tuple[int, int, Raw]] = []
     for position, value in enumerate(values):
         parts = value if isinstance(value, tuple) else (value,)
@@ -320,7 +320,7 @@ def _holds(raw: Raw, poison: int) -> bool:
 
 
 def _joined(first: Facts, second: Facts) -> Facts:
-    """The facts of two spans of time as those of one."""
+    """Merge the facts of two spans of time."""
     failed = first if first.failure is not ExecutorFailure.NONE else second
     return failed.model_copy(
         update={

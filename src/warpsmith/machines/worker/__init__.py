@@ -1,4 +1,4 @@
-"""The only room where a candidate's code runs: a confined worker on the virtual GPU or on a real one."""
+"""The only process that runs a candidate's code: a confined worker on the virtual GPU or on a real one."""
 
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     from warpsmith.machines.worker.session import Clocks, Mode, Session, Shown
     from warpsmith.machines.worker.tensors import to_raw, to_tensor, to_values
     from warpsmith.machines.worker.values import Raw, Value
-    from warpsmith.machines.worker.worker import CAPTURED_BYTES, EAGER, Conversation, environment, start, worker_policy
+    from warpsmith.machines.worker.worker import (
+        CAPTURED_BYTES,
+        EAGER,
+        Conversation,
+        environment,
+        start,
+        visible_gpu,
+        worker_policy,
+    )
 
 __getattr__ = lazy_members(__name__)

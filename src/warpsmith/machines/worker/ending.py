@@ -1,4 +1,4 @@
-"""How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
+"""The end of a worker and its executor, as an observation. Knows no arguments and no results."""
 
 from warpsmith.isolation import Child, ChildOutcome, FrameError, FrameFault, Limit
 from warpsmith.machines.virtual import Facts, Gone, Mute, VirtualGpu
@@ -20,7 +20,7 @@ MUTE = "What the candidate left with the virtual GPU keeps it from answering the
 
 
 def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observation:
-    """The worker is gone or mute; if its kernel is what hangs, the executor is ended with it."""
+    """Return the observation of a silent worker; end the executor if its kernel hangs."""
     ended = end_silent(child, silence)
     if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
         return executor_gone(child, gpu)
@@ -33,7 +33,7 @@ def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observ
 
 
 def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Observation:
-    """The executor is gone or mute: the worker goes too, and what stopped the executor is the failure."""
+    """End the worker; return an observation of what stopped the executor."""
     child.kill()
     if isinstance(why, Mute):
         gpu.kill()
@@ -58,16 +58,14 @@ def end(child: Child, talk: Conversation, answer: WorkerReply | FrameError) -> C
 
 
 def end_silent(child: Child, silence: FrameError) -> ChildOutcome:
-    """A worker that closed its end is about to end by itself, and how it does is worth knowing; one that stays is not
-    waited for.
-    """
+    """Wait for a worker that closed its channel, since its end explains the silence; kill any other worker."""
     if silence.fault not in (FrameFault.MISSING, FrameFault.SHORT) or not child.wait_for_end(ENDING_S):
         child.kill()
     return child.wait()
 
 
 def reply_failure(answer: WorkerReply | FrameError, ended: ChildOutcome, child: Child) -> Failure | None:
-    """The failure of an answer and of what followed it: the end, and nothing more that is said."""
+    """Return the failure of an answer, of the end after it, or of surplus bytes; None if there is none."""
     if isinstance(answer, FrameError):
         return ending_failure(ended, ended.describe(child.policy), answer)
     if (failure := status_failure(answer)) is not None:
@@ -86,7 +84,7 @@ def observation(
     ended: ChildOutcome,
     shown: int = SHOWN,
 ) -> Observation:
-    """What was seen, with what was printed."""
+    """Return an observation with the candidate's printed text."""
     printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
     seconds = answer.seconds if isinstance(answer, WorkerReply) else 0.0
     return Observation(failure, results, facts, seconds, printed[:shown], ended.confined)

@@ -33,7 +33,7 @@ class FakeSession:
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """What the function says."""
+        """Return the function's answer."""
         self.slots.append(slot)
         self.clocked += timed
         return self.answer(arguments)
@@ -44,4 +44,4 @@ class FakeSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no worker."""

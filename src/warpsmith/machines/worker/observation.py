@@ -1,4 +1,4 @@
-"""What one call of a candidate showed. A candidate that crashes, hangs or answers nonsense is a value here."""
+"""The observation of one call. A candidate that crashes, hangs or answers nonsense is a value here."""
 
 from dataclasses import dataclass, field
 
@@ -55,7 +55,7 @@ class Observation:
 
 
 def status_failure(answer: WorkerReply) -> Failure | None:
-    """The failure that an answer itself tells of."""
+    """Return the failure that an answer reports, or None."""
     if answer.status is Status.DONE:
         return None
     text = answer.text.strip() or f"the worker answered {answer.status.name.lower()}"
@@ -63,7 +63,7 @@ def status_failure(answer: WorkerReply) -> Failure | None:
 
 
 def executor_failure(facts: Facts, answered: bool) -> Failure | None:
-    """The failure that the virtual GPU saw; running out of memory counts only when the call did not get over it."""
+    """Return the failure that the virtual GPU saw, or None. A call may survive a lack of memory."""
     if facts.failure is ExecutorFailure.MEMORY and not answered:
         return Failure(Reason.MEMORY_LIMIT, facts.detail)
     reason = FAILURE_REASONS.get(facts.failure)
@@ -71,7 +71,7 @@ def executor_failure(facts: Facts, answered: bool) -> Failure | None:
 
 
 def ending_failure(ended: Ended, sentence: str, fault: FrameError | None) -> Failure:
-    """The failure of a worker that ended, or was ended, without a whole answer."""
+    """Return the failure of a worker that ended without a whole answer."""
     if ended.stopped is not None and ended.stopped is not Limit.KILLED:
         return Failure(LIMIT_REASONS.get(ended.stopped, Reason.CRASH), f"The candidate was stopped: {sentence}.")
     if fault is not None and fault.fault is FrameFault.LATE:

@@ -81,7 +81,7 @@ class MalformedReply(Exception):
 
 @dataclass(frozen=True)
 class ReportedTensor:
-    """A result tensor as the worker describes it: bytes, or the address where the judge may find them."""
+    """A result tensor as the worker reports it: bytes, or the address of the bytes."""
 
     tensor: Raw
     address: int
@@ -89,7 +89,7 @@ class ReportedTensor:
 
 @dataclass(frozen=True)
 class WorkerReply:
-    """What the worker answered to a load or a call."""
+    """The worker's answer to a load or a call."""
 
     status: Status
     cuda_error: int
@@ -101,7 +101,7 @@ class WorkerReply:
 def call(
     entry: str, values: Sequence[Value], placed: Placed | None, recorded: bool = False, awake: bool = False
 ) -> bytes:
-    """A CALL or an ARM; without `placed` the tensors travel as bytes both ways."""
+    """Encode a CALL or an ARM; without `placed`, tensors travel as bytes both ways."""
     name = entry.encode()
     flags = (0 if placed else RETURN_BYTES) | RECORDING * recorded | AWAKE * awake
     head = HEAD.pack(flags, len(name), len(values))
@@ -140,18 +140,18 @@ def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
 
 
 def share(arenas: Sequence[tuple[int, int, int]]) -> bytes:
-    """A SHARE: the worker's descriptor, the bytes and the address (0: any) of each arena."""
+    """Encode a SHARE: descriptor, bytes and address (0: any) of each arena."""
     return struct.pack("<I", len(arenas)) + b"".join(struct.pack("<iQQ", *arena) for arena in arenas)
 
 
 def go(queued: bool, recorded: bool = False) -> bytes:
-    """A GO."""
+    """Encode a GO."""
     return struct.pack("<I", QUEUED * queued | RECORDING * recorded)
 
 
 @dataclass(frozen=True)
 class CapturedOperations:
-    """What a candidate asked of the device in a call, and where the judge's memory lay: a claim, tried by repeating."""
+    """The captured operations of a call and the addresses of its arenas: a claim, which a replay tests."""
 
     fault: str  # why it cannot be repeated, if so
     bases: tuple[int, ...]  # of the arenas
@@ -159,7 +159,7 @@ class CapturedOperations:
 
 
 def parse_recorded(payload: bytes) -> CapturedOperations:
-    """A RECORDED; whatever a candidate puts there, it is bytes that another confined process reads."""
+    """Parse a RECORDED. Another confined process reads its bytes, which a candidate may have written."""
     (length,) = struct.unpack_from("<I", payload)
     text, at = payload[4 : 4 + length], 4 + length
     bases = struct.unpack_from("<3Q", payload, at)
@@ -168,14 +168,14 @@ def parse_recorded(payload: bytes) -> CapturedOperations:
 
 
 def play(artifact: str, recording: CapturedOperations) -> bytes:
-    """A PLAY."""
+    """Encode a PLAY."""
     path = artifact.encode()
     return struct.pack("<I", len(path)) + path + struct.pack("<3Q", *recording.bases) + recording.operations
 
 
 @dataclass(frozen=True)
 class Timed:
-    """What the worker answered to a GO: its clocks and its live blocks are claims like the rest."""
+    """The worker's answer to a GO: clocks and live blocks are claims like the rest."""
 
     answer: WorkerReply
     event_us: float
@@ -184,7 +184,7 @@ class Timed:
 
 
 def parse_timed(payload: bytes) -> Timed:
-    """The answer in a TIMED frame, or `MalformedReply`. A claim to have taken no time is one of a nanosecond."""
+    """Parse a TIMED frame, or raise MalformedReply. A reported time of zero counts as a nanosecond."""
     reader = _Reader(payload)
     event_us, host_us, count = reader.unpack(CLOCKS)
     if count > MOST_BLOCKS:
@@ -196,7 +196,7 @@ def parse_timed(payload: bytes) -> Timed:
 
 
 def parse(payload: bytes) -> WorkerReply:
-    """The answer in a LOADED, READY or RESULT frame, or `MalformedReply`."""
+    """Parse a LOADED, READY or RESULT frame, or raise MalformedReply."""
     reader = _Reader(payload)
     status, cuda_error, seconds, length, count = reader.unpack(RESULT)
     text = reader.take(length)[:MOST_TEXT].decode("utf-8", "replace")

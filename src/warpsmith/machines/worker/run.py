@@ -1,4 +1,4 @@
-"""Run a candidate once: on the virtual GPU, on a real one, or not at all. The only room where its code runs."""
+"""Single calls of a candidate: on the virtual GPU, on a real one, or without a process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from warpsmith.machines.worker.ending import end, executor_gone, observation, re
 from warpsmith.machines.worker.observation import SHOWN, Observation, executor_failure, status_failure
 from warpsmith.machines.worker.protocol import ReportedTensor, WorkerReply, call
 from warpsmith.machines.worker.values import Raw, Value
-from warpsmith.machines.worker.worker import UNDER_TOOL, Conversation, start, worker_policy
+from warpsmith.machines.worker.worker import UNDER_TOOL, Conversation, start, visible_gpu, worker_policy
 from warpsmith.records import Failure, Reason
 
 SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
@@ -23,7 +23,7 @@ NOT_THERE = "Result {number} does not lie in device memory, or the results toget
 
 
 class Sandbox(Protocol):
-    """Where a candidate runs. Its failures are observations; only a failing harness raises."""
+    """A place where a candidate runs once. Its failures are observations; only a failing harness raises."""
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
         """Load the artifact in a fresh process, call `entry` once, and say what happened."""
@@ -37,13 +37,13 @@ class FakeSandbox:
     observation: Observation
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
-        """The observation it was made with."""
+        """Return the given observation."""
         return self.observation
 
 
 @dataclass(frozen=True)
 class VirtualSandbox:
-    """The virtual GPU. The judge's side puts arguments into device memory and reads results out of it."""
+    """The virtual GPU, whose device memory the evaluator process writes and reads."""
 
     gpu: Description = field(default_factory=lambda: describe("H200"))
     settings: ExecutorSettings = field(default_factory=ExecutorSettings)
@@ -51,7 +51,7 @@ class VirtualSandbox:
     executor: Path | None = None
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
-        """One call on a virtual GPU of its own."""
+        """Make one call on a virtual GPU of its own."""
         with VirtualGpu(self.gpu, self.settings, self.executor) as gpu:
             more = {SOCKET_VARIABLE: str(SOCKET_FD)}
             policy = worker_policy(artifact, runtime().parent, self.limits, more)
@@ -74,10 +74,11 @@ class CudaSandbox:
     limits: ProcessLimits = CUDA_LIMITS
     around: tuple[str, ...] = ()
     tool_paths: tuple[Path, ...] = ()
+    uuid: str = ""  # of the GPU; empty: the first visible one
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value], calls: int = 1) -> Observation:
         """Make some calls that are alike on the first GPU; return what the last one showed, or the first failure."""
-        more = UNDER_TOOL if self.around else {}
+        more = {**visible_gpu(self.uuid), **(UNDER_TOOL if self.around else {})}
         policy = worker_policy(artifact, self.runtime_folder, self.limits, more, devices=True)
         tools = (*machine_paths(), *self.tool_paths) if self.around else ()
         policy = replace(policy, read=(*policy.read, *tools))
@@ -130,7 +131,7 @@ def _place(control: Control, raw: Raw) -> int:
 
 
 def fetch(control: Control, claims: Sequence[ReportedTensor], settings: ExecutorSettings) -> list[Raw | None]:
-    """Results with their bytes; None for one that does not lie in device memory.
+    """Return results with their bytes; None for a result outside of device memory.
 
     None of them where they are together more than that holds: views of one allocation could be many times what a caller
     has room for.

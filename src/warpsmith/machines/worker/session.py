@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Clocks:
-    """Raw times of one call in microseconds. The worker's are claims; `wall_us` and `flush_us` are the judge's own."""
+    """Raw times of one call in microseconds: claims of the worker, but `wall_us` and `flush_us` are the evaluator's."""
 
     event_us: float
     host_us: float  # until the candidate's function returned
@@ -38,13 +38,13 @@ class Clocks:
 
     @property
     def beside_us(self) -> float:
-        """What the judge waited beyond the claim: the way there and back, and whatever the claim leaves out."""
+        """The wait beyond the claimed time: the way there and back, and all that the claim leaves out."""
         return self.wall_us - self.event_us
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One call as the judge saw it: the results on the judge's device, or the failure, and what else changed."""
+    """One observed call: the results on the evaluator's device or the failure, and all side effects."""
 
     failure: Failure | None
     results: tuple["Tensor", ...] = ()
@@ -68,7 +68,7 @@ class Session(Protocol):
 
     @property
     def confined(self) -> Confined:
-        """How well the worker is confined."""
+        """The achieved confinement of the worker."""
         ...
 
     def call(
@@ -80,7 +80,7 @@ class Session(Protocol):
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """One call on the buffers of a slot; one that is not timed finds the cache and the device as they are.
+        """Make one call on the buffers of a slot; a call that is not timed leaves cache and device as they are.
 
         `given` are tensors of the results' shapes for a candidate of plain style, which writes where it is told: the
         session makes poisoned ones of their layout and passes them after the arguments; they come back as results.

@@ -1,4 +1,4 @@
-"""What goes into a worker and comes out: tensors as raw bytes, and numbers. Knows no torch."""
+"""Values that cross into a worker and back: tensors as raw bytes, and numbers. Knows no torch."""
 
 from dataclasses import dataclass
 from math import prod

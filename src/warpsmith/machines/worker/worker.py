@@ -30,7 +30,7 @@ EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}  # a GPU's d
 
 
 def worker() -> Path:
-    """The worker program; linked by soname, so that the library path decides which runtime it gets."""
+    """Build the worker, linked by soname, so that the library path decides which runtime it gets."""
     folder = runtime().parent
     includes = [NATIVE, PACKAGE / "isolation" / "native", PACKAGE / "languages" / "nvcc" / "include"]
     heard = [f"-Wl,--export-dynamic-symbol={pattern}" for pattern in ("cuda*", "__cuda*")]  # what a candidate asks for
@@ -57,7 +57,7 @@ class Conversation:
         self._child.send(Frame(FrameKind.LEAVE))
 
     def ask(self, frame: Frame, due: FrameKind) -> WorkerReply | FrameError:
-        """One request and its answer; where there is none, the child's end says more."""
+        """Send one request and parse its answer; return a FrameError if there is none."""
         answer = self.exchange(frame, due)
         if isinstance(answer, FrameError):
             return answer
@@ -67,19 +67,24 @@ class Conversation:
             return FrameError(FrameFault.MALFORMED, str(malformed))
 
     def exchange(self, frame: Frame, due: FrameKind, answer_bytes: int = 0) -> Frame | FrameError:
-        """One frame out and one in, of the kind that is due."""
+        """Send one frame and receive one of the kind that is due."""
         error = self._child.send(frame, self._timeout_s)
         most = answer_bytes or self._answer_bytes
         return error if error is not None else self._child.receive(self._timeout_s, due, most)
 
     def timed(self, frame: Frame, due: FrameKind) -> ExchangeResult:
-        """The same under the judge's clock."""
+        """Exchange frames under the evaluator's own clock."""
         return self._child.exchange(frame, self._timeout_s, due, self._answer_bytes, SPIN_S)
 
 
 def start(policy: Policy, pass_fds: Sequence[int] = (), around: Sequence[str] = ()) -> Child:
-    """A worker under a policy; `around` is a tool's command line that starts it, confined with it."""
+    """Start a worker under a policy, inside the command line `around` if given."""
     return spawn([*around, worker()], policy, pass_fds=pass_fds)
+
+
+def visible_gpu(uuid: str) -> dict[str, str]:
+    """Return the variable that shows one GPU to a process; none if the card has no UUID."""
+    return {"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}
 
 
 def worker_policy(
@@ -89,14 +94,14 @@ def worker_policy(
     more: Mapping[str, str] = MappingProxyType({}),
     devices: bool = False,
 ) -> Policy:
-    """What a worker may see: its runtime and the artifact, and a GPU where it is given `devices`."""
+    """Return the policy of a worker: it sees its runtime, the artifact, and a GPU if `devices` is set."""
     readable = (*library_paths(devices), folder, worker().parent, artifact)
     env = environment(folder, {**(EAGER if devices else {}), **more})
     return Policy(read=readable, limits=limits, devices=devices, env=env)
 
 
 def environment(runtime_folder: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """What the worker's environment holds: nothing of ours but where its runtime lies.
+    """Return the environment of a worker: the place of its runtime and little else.
 
     Without restartable sequences: the kernel would run code of a candidate between two calls.
     """

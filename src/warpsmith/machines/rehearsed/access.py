@@ -1,0 +1,128 @@
+"""The access to a rehearsed GPU: device memory is a file in memory, torch runs on the CPU, workers run on virtual GPUs.
+
+The evaluator process and the executor of a virtual GPU map the same file. Bytes that the evaluator process writes do
+not pass the executor, so that it checks no races and no unwritten reads, as on a real GPU.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsmith.isolation import Child, ProcessLimits
+from warpsmith.machines.cuda import Margins
+from warpsmith.machines.cuda.access import SharedMemory
+from warpsmith.machines.cuda.memory import whole_granules
+from warpsmith.machines.cuda.session import FIRST_FD
+from warpsmith.machines.hardware import MemoryUse
+from warpsmith.machines.virtual import Description, ExecutorSettings, Gone, VirtualGpu, driver, runtime
+from warpsmith.machines.worker import SOCKET_VARIABLE, start, worker_policy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LIMITS = ProcessLimits(
+    wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False
+)
+SETTINGS = ExecutorSettings(instruction_budget=1_000_000_000, memory_bytes=2 << 30, wall_s=600)
+FEW_BYTES = 1 << 20  # every call paints and reads the margins, which takes the CPU much longer than a GPU
+FLUSH_US = 400.0  # given: the duration of a flush says whether a GPU was disturbed, and there is none
+L2_BYTES = 60 << 20
+
+
+class MappedFile:
+    """Memory that the evaluator process and a worker both map."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = whole_granules(size)
+        self.fd = os.memfd_create("arena")
+        os.ftruncate(self.fd, self.bytes)
+        self._map = mmap.mmap(self.fd, self.bytes)
+
+    def view(self) -> "Tensor":
+        """Return all of it as a tensor of bytes."""
+        import torch
+
+        return torch.frombuffer(self._map, dtype=torch.uint8)
+
+    def close(self) -> None:
+        """Close the descriptor; the mapping lives as long as its tensors."""
+        os.close(self.fd)
+
+
+@dataclass(frozen=True)
+class RehearsedAccess:
+    """A rehearsed GPU as the evaluator process uses it. All running virtual GPUs count as one card."""
+
+    description: Description
+    names_processes: bool = True  # a container may hide which process holds how much
+    _running: list[tuple[VirtualGpu, Child]] = field(default_factory=list, compare=False, repr=False)
+
+    torch_device = "cpu"
+    margins = Margins(FEW_BYTES, FEW_BYTES)
+
+    @contextmanager
+    def allocate(self, size: int) -> Iterator[SharedMemory]:
+        """Allocate memory that a worker can map."""
+        made = MappedFile(size)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def synchronize(self) -> None:
+        """Do nothing: torch on the CPU has no queue."""
+
+    def prepare_flush(self) -> None:
+        """Do nothing: a flush takes no memory here."""
+
+    def flush(self) -> float:
+        """Return the given duration in microseconds: there is no cache to empty."""
+        return FLUSH_US
+
+    def reserved_bytes(self) -> int:
+        """Return 0: torch holds no device memory."""
+        return 0
+
+    def release_cache(self) -> None:
+        """Do nothing: torch holds no device memory."""
+
+    def free_and_total_bytes(self) -> tuple[int, int]:
+        """Return the free and the total bytes of the card."""
+        use = self.memory()
+        return use.free_bytes, use.total_bytes
+
+    def l2_bytes(self) -> int:
+        """Return the size of the L2 cache of an H200."""
+        return L2_BYTES
+
+    def start_worker(self, artifact: Path, _runtime: Path, arenas: Sequence[SharedMemory], opening: ExitStack) -> Child:
+        """Start a virtual GPU and a worker on it; both map the arenas, and the stack ends them."""
+        lent = [arena.fd for arena in arenas]
+        virtual = opening.enter_context(VirtualGpu(self.description, SETTINGS, lent=lent))
+        more = {SOCKET_VARIABLE: str(FIRST_FD + len(lent)), "LD_PRELOAD": str(driver())}
+        policy = worker_policy(artifact, runtime().parent, LIMITS, more)
+        readable = replace(policy, read=(*policy.read, driver().parent))
+        child = opening.enter_context(start(readable, [*lent, virtual.client.fileno()]))
+        virtual.client.close()
+        self._running[:] = [one for one in self._running if one[1].is_alive]
+        self._running.append((virtual, child))
+        return child
+
+    def memory(self) -> MemoryUse:
+        """Return the memory of the card and its holders: a virtual GPU says how much its worker took."""
+        alive = [(virtual, child) for virtual, child in self._running if child.is_alive]
+        held = {min(child.processes): taken for virtual, child in alive if (taken := _taken_bytes(virtual))}
+        total = SETTINGS.memory_bytes
+        return MemoryUse(max(0, total - sum(held.values())), total, held if self.names_processes else {})
+
+
+def _taken_bytes(virtual: VirtualGpu) -> int:
+    try:
+        free, total = virtual.control.memory()
+    except Gone:
+        return 0
+    return total - free
