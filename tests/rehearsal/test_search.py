@@ -9,6 +9,7 @@ from warpsmith.archive import Archive, RunState
 from warpsmith.records import MeasuredScore
 
 
+@pytest.mark.slow
 def test_a_tuner_searches_on_two_rehearsed_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path / 'archive.sqlite'}"
     monkeypatch.setenv("WARPSMITH_ARCHIVE", url)
