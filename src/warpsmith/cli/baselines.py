@@ -28,8 +28,7 @@ def command(
 ) -> int:
     """Measure torch's modes for later evaluations; called again it goes on. Exit code 3 where a case has no time."""
     from warpsmith.evaluation import BaselineScope, measure_each, measure_flush_us, wanted
-    from warpsmith.machines.hardware import Need, gpus
-    from warpsmith.machines.hardware.lease import lease
+    from warpsmith.machines.hardware import Need, gpus, lease
 
     modes, every = read_modes(baselines) or MODES, wanted(tasks or [], direction)
     if not gpus():

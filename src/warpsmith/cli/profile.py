@@ -93,8 +93,7 @@ def profile_record(target: str, record: Record, device: str, gpu: str, name: str
 def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
     from warpsmith.evaluation.profile import find_ceilings, profile_cuda
     from warpsmith.languages.nvcc import Toolchain
-    from warpsmith.machines.hardware import Need, gpus
-    from warpsmith.machines.hardware.lease import lease
+    from warpsmith.machines.hardware import Need, gpus, lease
 
     toolchain = Toolchain.find()
     with lease(Need.ALONE):

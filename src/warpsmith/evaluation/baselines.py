@@ -25,8 +25,7 @@ from warpsmith.evaluation.timing import (
     store_baselines,
 )
 from warpsmith.machines.cuda import CudaMachine
-from warpsmith.machines.hardware import Need
-from warpsmith.machines.hardware.lease import lease
+from warpsmith.machines.hardware import Need, lease
 from warpsmith.records import MODES, Case, Direction, Group, Model, Task, TorchMode
 from warpsmith.tasks.formats import TaskFormat, find
 from warpsmith.tasks.host import open_task

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
 
-from warpsmith.machines.hardware import Need
-from warpsmith.machines.hardware.lease import lease
+from warpsmith.machines.hardware import Need, lease
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.host import LocalTask, open_task
 

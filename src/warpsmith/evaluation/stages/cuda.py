@@ -207,8 +207,7 @@ def time_replays(
 
 
 def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
-    from warpsmith.evaluation.timing import TimingSubject as Timed
-    from warpsmith.evaluation.timing.subject import draw_on
+    from warpsmith.evaluation.timing import TimingSubject as Timed, draw_on
 
     direction = evaluation.candidate.direction
     path, language = artifact.path, evaluation.candidate.language

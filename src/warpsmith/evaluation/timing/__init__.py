@@ -28,6 +28,6 @@ if TYPE_CHECKING:
     from warpsmith.evaluation.timing.sample import Examine, typical_flush_us
     from warpsmith.evaluation.timing.session import TimingSession
     from warpsmith.evaluation.timing.stage import Timer
-    from warpsmith.evaluation.timing.subject import TimingSubject
+    from warpsmith.evaluation.timing.subject import TimingSubject, draw_on
 
 __getattr__ = lazy_members(__name__)

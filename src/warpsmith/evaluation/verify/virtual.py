@@ -3,8 +3,7 @@
 from math import inf, isfinite
 
 from warpsmith.evaluation.check import CheckSubject, PlannedCall, check
-from warpsmith.machines.virtual import Description
-from warpsmith.machines.virtual.machine import LIMITS
+from warpsmith.machines.virtual import Description, VirtualMachine
 from warpsmith.machines.worker import Session
 from warpsmith.records import StageResult, Trial, VirtualFacts
 
@@ -13,7 +12,7 @@ STAGE = "virtual"
 
 def run_virtual(subject: CheckSubject, trial: Trial, session: Session, gpu: Description) -> StageResult:
     """Check one call; SKIP if the virtual GPU lacks an instruction."""
-    found = check(subject, (PlannedCall(trial),), session, LIMITS)
+    found = check(subject, (PlannedCall(trial),), session, VirtualMachine.limits)
     passed, failed = found.seen[0] if found.seen else None, found.failed
     worst = passed.worst if passed else failed.worst if failed else inf
     seen, case = passed.facts if passed else found.failed_facts, trial.case.name

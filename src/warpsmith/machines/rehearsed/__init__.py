@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from warpsmith.base.lazy import lazy_members
+from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.machines.rehearsed.access import RehearsedAccess

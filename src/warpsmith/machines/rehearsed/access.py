@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.isolation import Child, ProcessLimits
-from warpsmith.machines.cuda import Margins
-from warpsmith.machines.cuda.access import SharedMemory
-from warpsmith.machines.cuda.memory import whole_granules
-from warpsmith.machines.cuda.session import FIRST_FD
+from warpsmith.machines.cuda import FIRST_FD, Margins, SharedMemory, whole_granules
 from warpsmith.machines.hardware import MemoryUse
 from warpsmith.machines.virtual import Description, ExecutorSettings, Gone, VirtualGpu, driver, runtime
 from warpsmith.machines.worker import SOCKET_VARIABLE, start, worker_policy

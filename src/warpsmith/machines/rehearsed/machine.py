@@ -11,8 +11,7 @@ from warpsmith.machines.cuda import CudaMachine, GivenTimes
 from warpsmith.machines.hardware import Gpu, GpuState, MemoryUse
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.machines.rehearsed.access import RehearsedAccess
-from warpsmith.machines.virtual import describe
-from warpsmith.machines.virtual.machine import LIMITS as VIRTUAL_LIMITS
+from warpsmith.machines.virtual import VirtualMachine, describe
 from warpsmith.records import Ceilings
 
 REHEARSED_GPUS = "WARPSMITH_REHEARSED_GPUS"
@@ -23,7 +22,7 @@ CEILINGS = Ceilings(
     gpu=MODEL, measured=False, read_bytes_per_s=4.2e12, write_bytes_per_s=4.0e12, copy_bytes_per_s=4.1e12
 )
 # The calls are those of the virtual GPU, which executes them here.
-LIMITS = replace(VIRTUAL_LIMITS, streak_s=5.0)
+LIMITS = replace(VirtualMachine.limits, streak_s=5.0)
 
 
 GPU = Gpu(f"rehearsed {MODEL}", "", 143771, "9.0", "REHEARSED-0")
