@@ -1,6 +1,8 @@
 """Attacks and controls through every stage of a real GPU's judge: check, recording, players and clocks."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -34,14 +36,22 @@ def stem(specimen: CorpusFile) -> str:
 ATTACKS = [one for one in read_corpus([TESTS / "exploits"]) if stem(one) not in LARGE | KNOWING | HARDWARE | LIBRARY]
 
 
-@pytest.mark.parametrize("specimen", read_corpus([TESTS / "honest"]), ids=stem)
+def mostly_slow(specimens: Sequence[CorpusFile]) -> list[Any]:
+    """Return all of a corpus: every fifth in every run, and the others as slow tests, for each takes seconds."""
+    return [
+        pytest.param(one, marks=pytest.mark.slow if place % 5 else (), id=stem(one))
+        for place, one in enumerate(specimens)
+    ]
+
+
+@pytest.mark.parametrize("specimen", mostly_slow(read_corpus([TESTS / "honest"])))
 def test_a_control_passes_and_is_timed(specimen: CorpusFile) -> None:
     found = examine(specimen, ALL, SEED)
     assert (found.verdict, found.stage) == (Verdict.PASS, "timing"), found.detail
     assert found.time_us
 
 
-@pytest.mark.parametrize("specimen", ATTACKS, ids=stem)
+@pytest.mark.parametrize("specimen", mostly_slow(ATTACKS))
 def test_an_attack_is_stopped(specimen: CorpusFile) -> None:
     hold(specimen, ALL)
 
