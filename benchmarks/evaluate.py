@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-from warpsmith.app.published import kernel_candidate
+from warpsmith.app import kernel_candidate
 from warpsmith.base import median
 from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.batch import BatchLine, run_batch

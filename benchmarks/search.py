@@ -12,14 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from warpsmith.app import first_candidate
 from warpsmith.archive import Archive
 from warpsmith.base import digest
 from warpsmith.llm import Ensemble, ModelAnswer, Prompt
 from warpsmith.records import Candidate, Direction, Reason, Run
-from warpsmith.search import Aim, Limits, PromptContext, RunView, Search, Shape, Tools
+from warpsmith.search import PromptContext, Search, SearchConfig, SearchTask, SearchTools, SearchView
 from warpsmith.search.fake import fake_evaluator
-from warpsmith.search.proposals.gpu import gpu_words
-from warpsmith.search.start import first_candidate
+from warpsmith.search.proposals.evidence import describe_gpu
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
 
@@ -63,20 +63,20 @@ def main() -> None:
     assert start is not None
     writer, marks = Instant(start.source), [(time.perf_counter(), 0, resident_mib())]
 
-    def watch(view: RunView) -> None:
+    def watch(view: SearchView) -> None:
         if view.phase == "done" and writer.count - marks[-1][1] >= proposals / 10:
             marks.append((time.perf_counter(), writer.count, resident_mib()))
             print(f"{writer.count:6d} proposals: {resident_mib():6.1f} MiB", flush=True)
 
-    subject = PromptContext(read_task(suite_folder(TASK)), Direction.FORWARD, gpu_words("vgpu", "H200"))
-    limits = Limits(generations=proposals // 8 + 1, patience=None)
-    aim = Aim(TASK, subject, start, Shape(proposals=8, evaluate=8, tuned=0.0), limits, seed=1)
-    tools = Tools(fake_evaluator(clock), Ensemble([writer]), watch=watch)
+    subject = PromptContext(read_task(suite_folder(TASK)), Direction.FORWARD, describe_gpu("vgpu", "H200"))
+    config = SearchConfig(generations=proposals // 8 + 1, patience=None, proposals=8, evaluate=8, tuner_share=0.0)
+    task = SearchTask(TASK, subject, start, seed=1)
+    tools = SearchTools(fake_evaluator(clock), Ensemble([writer]), watch=watch)
     with tempfile.TemporaryDirectory() as folder, Archive.open(f"sqlite:///{folder}/archive.sqlite") as archive:
         run = Run(name="bench", target=TASK, task=TASK, direction=Direction.FORWARD, device="fake", seed=1)
         archive.start(run)
         began, busy = time.perf_counter(), time.process_time()
-        ending = Search(archive, run, aim, tools).run()
+        ending = Search(archive, run, task, config, tools).run()
         seconds, busy = time.perf_counter() - began, time.process_time() - busy
     print(
         f"{writer.count} proposals, {ending.evaluations} evaluations in {seconds:.1f} s, {busy:.1f} s of them computing"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warpsmith.app import first_candidate
 from warpsmith.base import read_text
 from warpsmith.evaluation.check import PlannedCall
 from warpsmith.evaluation.check.run import CheckSubject, check
@@ -32,7 +33,6 @@ from warpsmith.machines.virtual import Facts, LaunchRow, describe
 from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Record, Trial
-from warpsmith.search.start import first_candidate
 from warpsmith.tasks.host import open_task
 
 NUMBERED = re.compile(r"\n// \d+\s*\Z")  # how a source is told from others of its kind, for a new evaluation

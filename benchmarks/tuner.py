@@ -22,8 +22,7 @@ from threading import Lock
 
 from pydantic import Field
 
-from warpsmith.app.search import open_session
-from warpsmith.app.wishes import Wishes
+from warpsmith.app import SearchConfig, first_candidate, open_session
 from warpsmith.archive import Archive
 from warpsmith.base import geomean, median
 from warpsmith.evaluation.check.fault import check_call
@@ -33,7 +32,6 @@ from warpsmith.machines.cuda.room import room_for_all
 from warpsmith.machines.cuda.session import CudaSession
 from warpsmith.machines.worker.session import Mode
 from warpsmith.records import Candidate, Direction, Group, Model, Task, Trial
-from warpsmith.search.start import first_candidate
 from warpsmith.tasks.host import open_task
 from warpsmith.tasks.reference.fresh import problems
 from warpsmith.tasks.reference.program import Problem
@@ -63,8 +61,8 @@ def search(task: str, direction: Direction) -> Pick:
     with ExitStack() as until:
         folder = until.enter_context(tempfile.TemporaryDirectory())
         archive = until.enter_context(Archive.open(f"sqlite:///{folder}/archive.sqlite"))
-        wishes = Wishes(target=task, direction=direction, device="vgpu", run="pick")
-        ending = open_session(archive, wishes, lambda view: None, until).search.run()
+        config = SearchConfig(target=task, direction=direction, device="vgpu", run="pick")
+        ending = open_session(archive, config, lambda view: None, until).search.run()
     assert ending.best is not None
     candidate = ending.best.record.candidate
     return Pick(

@@ -18,7 +18,7 @@ def commands() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row in COMMANDS:
         module = importlib.import_module(f"warpsmith.cli.{row.module}")
-        app = getattr(module, "app", None)
+        app = getattr(module, "group", None)
         if app is None:
             app = typer.Typer(add_completion=False)
             app.command(row.name)(module.command)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from warpsmith.app.published import kernel_candidate, kernels_below, read_records, records_below
+from warpsmith.app import kernel_candidate, kernels_below, read_records, records_below
 from warpsmith.cli import main
 from warpsmith.records import Direction, Record, Verdict
 from warpsmith.tasks.suite import versions

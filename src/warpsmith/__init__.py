@@ -3,21 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpsmith.app import optimize
-    from warpsmith.evaluation import evaluate
+    from warpsmith.app import evaluate, optimize
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "evaluate", "optimize"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch is loaded when it is asked for, so that the import stays light."""
-    if name == "evaluate":
-        from warpsmith.evaluation import evaluate
+    """Return a member of `warpsmith.app`; it is imported on first access, so that `import warpsmith` stays light."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from warpsmith import app
 
-        return evaluate
-    if name == "optimize":
-        from warpsmith.app import optimize
-
-        return optimize
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(app, name)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.app.audits import shipped_corpus
 from warpsmith.cli._main import run
-from warpsmith.cli.audit import shipped
 
 DEEDS = (Path(__file__).parents[1] / "evaluation" / "stages" / "deeds.cu").read_text()
 HEADER = "// task: max_pool\n// direction: forward\n"
@@ -57,4 +57,4 @@ def test_what_cannot_be_left_out_is_refused(corpus: Path, capsys: pytest.Capture
 
 
 def test_the_corpus_of_the_checkout_is_the_usual_one() -> None:
-    assert [path.name for path in shipped()] == ["exploits", "honest"]
+    assert [path.name for path in shipped_corpus()] == ["exploits", "honest"]

@@ -54,7 +54,7 @@ def torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
     monkeypatch.setattr(bench, "measure_flush_us", lambda: 400.0)
     monkeypatch.setattr(bench, "environment", lambda *_: Named())
     monkeypatch.setattr("warpsmith.evaluation.timing.BaselineProcess", fake.hosted)
-    monkeypatch.setattr(timing, "_suite_host", lambda: fake)
+    monkeypatch.setattr(timing, "_suite_host", lambda *_: fake)
     return fake
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.cli import _main, doctor
-from warpsmith.cli.doctor import PartState, describe_profiler
+from warpsmith.app import PartState, doctor
+from warpsmith.app.doctor import describe_profiler
+from warpsmith.cli import _main
 from warpsmith.machines.hardware import InstalledTool
 
 NCU = InstalledTool(Path("/usr/bin/ncu"), "2025.3.1")
@@ -50,4 +51,4 @@ def test_without_a_host_compiler_the_table_is_whole(
 
 @pytest.mark.usefixtures("without_nvcc")
 def test_a_remedy_is_said_once() -> None:
-    assert doctor.look("nvcc").remedy.count("warpsmith[nvcc]") == 1
+    assert doctor.probe("nvcc").remedy.count("warpsmith[nvcc]") == 1

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.app import read_results
+from warpsmith.app.prompt_files import read_answers
 from warpsmith.base import UsageError
-from warpsmith.cli._letters import read_letters
 from warpsmith.cli._main import run
-from warpsmith.cli.tell import read_results
 
 COMMANDS = (
     ("compile", "{}"),
@@ -28,7 +28,6 @@ COMMANDS = (
     ("regrade", "{}", "--device", "vgpu"),
     ("regrade", "kernel.cu", "--task", "softmax", "--against", "{}", "--device", "vgpu"),
     ("audit", "{}", "--device", "vgpu"),
-    ("report", "--calibration", "{}", "--md", "report.md"),
     ("tasks", "show", "{}"),
     ("tasks", "filter", "{}"),
 )
@@ -69,7 +68,7 @@ def test_a_folder_of_answers_may_hold_pipes(here: Path, name: str) -> None:
     (here / name).unlink(missing_ok=True)
     os.mkfifo(here / name)
     with pytest.raises(UsageError, match="is a pipe, not a file"):
-        read_letters(here, "mine")
+        read_answers(here, "mine")
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])

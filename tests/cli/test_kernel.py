@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import warpsmith
-from warpsmith.app.kernel import read_kernel
+from warpsmith.app import read_kernel
 from warpsmith.records import Direction, Language
 
 SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"

@@ -106,7 +106,7 @@ def test_our_fault_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "said"),
     [
         (["eval", "swiglu", "k.cu"], "interrupted"),
-        (["eval-batch", "k.jsonl"], "interrupted: with --out the same command goes on where it ended"),
+        (["eval-batch", "k.jsonl"], "interrupted: with --out the same command resumes where it ended"),
     ],
 )
 def test_interrupt_exits_130_and_says_so(

@@ -249,7 +249,7 @@ def test_without_nvcc_nothing_is_begun(words: list[str], archive_url: str, capsy
 def test_without_a_seed_and_without_a_model_the_ways_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.search.first_candidate", lambda *rest: None)
+    monkeypatch.setattr("warpsmith.app.session.first_candidate", lambda *rest: None)
     assert run(WORDS) == 2
     shown = capsys.readouterr().err
     assert all(word in shown for word in ("no seed kernel", "--models", "ANTHROPIC_API_KEY", "--from", "warpsmith ask"))
@@ -511,10 +511,10 @@ def test_letters_of_another_run_or_of_nobody_are_refused(tmp_path: Path, capsys:
 
 
 def test_a_task_in_a_file_is_found_again_from_another_folder(tmp_path: Path, archive_url: str) -> None:
-    from warpsmith.app.wishes import placed
+    from warpsmith.app.session import task_label
 
     foreign = Path(__file__).parents[1] / "foreign"
     with chdir(foreign):
-        here = placed("kernelbench/1_Row_scale.py")
-    assert placed(here) == here == str(foreign / "kernelbench" / "1_Row_scale.py")
-    assert placed("swiglu") == "swiglu"
+        here = task_label("kernelbench/1_Row_scale.py")
+    assert task_label(here) == here == str(foreign / "kernelbench" / "1_Row_scale.py")
+    assert task_label("swiglu") == "swiglu"

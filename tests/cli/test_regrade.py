@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import warpsmith
-from warpsmith.app.published import read_records, records_below
+from warpsmith.app import RegradeRequest, read_records, records_below
+from warpsmith.app.regrading import regrade_config
 from warpsmith.archive import Archive
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.cli._main import run
-from warpsmith.cli.regrade import Way, _choices
 from warpsmith.evaluation.batch import BadLine
 from warpsmith.evaluation.run import opened_evaluation
 from warpsmith.records import Candidate, Direction, EvaluationOptions, Reason, Record
@@ -178,13 +178,13 @@ def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
     quick: bool, asked: tuple[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.evaluation.config.gpus", lambda: ["a GPU"])
-    way = Way("auto", same_seed=False, trust=False, within=0.1, quick=quick)
+    request = RegradeRequest((), quick=quick)
     record = on_a_gpu(kernel(), 4.0, "claim")
     extra = {"tier": "claim", "baselines": "eager,compile"}
     claimed = record.model_copy(update={"options": EvaluationOptions.from_fields(device="cuda", extra=extra)})
-    found = _choices(claimed, way)
+    found = regrade_config(claimed, request)
     assert (found.tier, found.baselines) == asked
-    assert _choices(None, way).baselines == (("eager",) if quick else ())
+    assert regrade_config(None, request).baselines == (("eager",) if quick else ())
 
 
 @pytest.mark.usefixtures("evaluator")

@@ -7,6 +7,7 @@ import pytest
 
 from warpsmith.archive import Archive, Run
 from warpsmith.cli._main import run
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.records import (
     Ceilings,
     Direction,
@@ -59,14 +60,14 @@ def test_json_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_profile_is_taken_once_and_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[tuple[str, str, str]] = []
 
-    def profiled(target: str, found: Record, device: str, *rest: object) -> ProfileFacts:
-        asked.append((target, found.candidate.source, device))
+    def profiled(target: str, found: Record, config: EvaluationConfig) -> ProfileFacts:
+        asked.append((target, found.candidate.source, config.device))
         ceilings = Ceilings(
             gpu="H200", measured=False, read_bytes_per_s=4e12, write_bytes_per_s=4e12, copy_bytes_per_s=4e12
         )
         return ProfileFacts(source=ProfileSource.VGPU, gpu="H200", case="a", ceilings=ceilings)
 
-    monkeypatch.setattr("warpsmith.cli.profile.profile_record", profiled)
+    monkeypatch.setattr("warpsmith.app.reports.profile_record", profiled)
     assert run(["report", "mine", "--profile", "--json"]) == 0
     assert asked == [("softmax", "fast", "vgpu")]
     capsys.readouterr()
@@ -109,10 +110,3 @@ def test_a_run_without_a_right_kernel_is_no_verdict(archive_url: str, capsys: py
         archive.start(Run(name="mine", target="softmax", task="softmax", direction=Direction.FORWARD, device="vgpu"))
     assert run(["report", "mine"]) == 4
     assert "No kernel was right and timed." in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("filled")
-def test_what_is_no_calibration_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "c.json").write_text("{}")
-    assert run(["report", "mine", "--calibration", str(tmp_path / "c.json")]) == 2
-    assert "holds no calibration" in capsys.readouterr().err

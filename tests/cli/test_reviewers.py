@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import warpsmith
-from warpsmith.app.search import evaluator, reviewer_roles, screen_of
-from warpsmith.app.wishes import Wishes
+from warpsmith.app.session import make_evaluator
+from warpsmith.app.verifying import make_screen, read_roles
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
 from warpsmith.evaluation import EvaluationConfig
@@ -20,13 +20,13 @@ from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, Direction, Record
-from warpsmith.search import Screen
+from warpsmith.search import Screen, SearchConfig
 from warpsmith.search.fake import fake_record
 from warpsmith.tasks.host import OpenTask
 
 SEED = (Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu").read_text()
 CANDIDATE = Candidate(task="swiglu", direction=Direction.FORWARD, source=SEED)
-WISHES = Wishes(target="swiglu", device="vgpu", reviewers="memory,numerical")
+CONFIG = SearchConfig(target="swiglu", device="vgpu", reviewers="memory,numerical")
 
 
 def verdict(word: str) -> str:
@@ -34,19 +34,21 @@ def verdict(word: str) -> str:
     return f"```json\n{json.dumps(body)}\n```"
 
 
-def screening(wishes: Wishes, models: Ensemble, screened: dict[str, PreparedEvaluation] | None = None) -> Screen | None:
-    return screen_of(wishes, models, reviewer_roles(wishes), None, {} if screened is None else screened)
+def screening(
+    config: SearchConfig, models: Ensemble, screened: dict[str, PreparedEvaluation] | None = None
+) -> Screen | None:
+    return make_screen(config, models, read_roles(config.reviewers), None, {} if screened is None else screened)
 
 
 def test_without_reviewers_the_virtual_gpu_needs_no_verifier_before_it() -> None:
     models = Ensemble([ScriptedModel([])])
-    assert screening(Wishes(target="swiglu", device="vgpu"), models) is None
-    assert screening(WISHES, Ensemble()) is None
+    assert screening(SearchConfig(target="swiglu", device="vgpu"), models) is None
+    assert screening(CONFIG, Ensemble()) is None
 
 
 def test_an_unknown_reviewer_is_refused() -> None:
     with pytest.raises(UsageError, match="Reviewer speed does not exist; there are compile, memory"):
-        screening(Wishes(target="swiglu", device="vgpu", reviewers="speed"), Ensemble([ScriptedModel([])]))
+        screening(SearchConfig(target="swiglu", device="vgpu", reviewers="speed"), Ensemble([ScriptedModel([])]))
 
 
 @pytest.mark.parametrize(("word", "go"), [("right", True), ("wrong", False)])
@@ -57,7 +59,7 @@ def test_models_review_what_compiles_and_their_fix_is_evidence(word: str, go: bo
         asked.append(prompt)
         return verdict(word)
 
-    screen = screening(WISHES, Ensemble([ScriptedModel(speak)]))
+    screen = screening(CONFIG, Ensemble([ScriptedModel(speak)]))
     assert screen is not None
     opinion = screen(CANDIDATE)
     assert len(asked) == 2 and all(prompt.kind == "review" for prompt in asked)
@@ -77,7 +79,7 @@ def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, m
     monkeypatch.setattr("warpsmith.machines.hardware.gpus", lambda: (machine.gpu,))
     monkeypatch.setattr(CudaMachine, "first", lambda *_: machine)
     monkeypatch.setattr("warpsmith.evaluation.verify.verify", look)
-    screen = screening(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
+    screen = screening(CONFIG.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
     assert screen is not None and screen(CANDIDATE).go
     (one,) = seen
     assert (machine_for(one.config).arch, one.config.gpu, one.virtual) == (arch, "H100", device == "cuda")
@@ -97,9 +99,9 @@ def test_the_evaluation_that_verifiers_began_is_resumed(monkeypatch: pytest.Monk
         return fake_record(candidate, 4.0)
 
     screened: dict[str, PreparedEvaluation] = {}
-    screen = screening(WISHES, Ensemble([ScriptedModel(lambda _prompt: verdict("right"))]), screened)
+    screen = screening(CONFIG, Ensemble([ScriptedModel(lambda _prompt: verdict("right"))]), screened)
     assert screen is not None and screen(CANDIDATE).go
-    evaluate = evaluator(WISHES, "sketch", None, judged, screened)
+    evaluate = make_evaluator(CONFIG, "sketch", None, judged, screened)
     evaluate(CANDIDATE)
     evaluate(CANDIDATE)
     first, second = resumed
@@ -109,7 +111,7 @@ def test_the_evaluation_that_verifiers_began_is_resumed(monkeypatch: pytest.Monk
 
 def test_a_candidate_that_does_not_compile_is_stopped_and_nobody_is_asked() -> None:
     model = ScriptedModel([])
-    screen = screening(WISHES, Ensemble([model]))
+    screen = screening(CONFIG, Ensemble([model]))
     assert screen is not None
     opinion = screen(CANDIDATE.model_copy(update={"source": SEED.replace("expf(", "no_such_function(")}))
     assert not opinion.go and "no_such_function" in opinion.why and not model.asked

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from warpsmith.app.published import kernel_candidate
+from warpsmith.app import kernel_candidate
 from warpsmith.evaluation import EvaluationConfig, grade
 from warpsmith.evaluation.check.fault import check_call
 from warpsmith.languages.nvcc import CompileOptions, compile

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.app import write_kernel
+from warpsmith.app import first_candidate, write_kernel
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
 from warpsmith.evaluation import EvaluationConfig, evaluate
@@ -17,7 +17,6 @@ from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
 from warpsmith.records import Candidate, Direction, EvaluationOptions, Language, Signature, Verdict
 from warpsmith.records.fake import fake_timing, timed_record
 from warpsmith.search.proposals.answer import Draft, UnusableProposal, read_answer
-from warpsmith.search.start import first_candidate
 from warpsmith.tasks.suite import suite_folder
 
 PLAIN_SEED = (suite_folder("swiglu") / "seed_forward.plain.cu").read_text()

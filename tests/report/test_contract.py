@@ -1,7 +1,7 @@
 """Names of the search that the report repeats because it may not import the search."""
 
 from warpsmith.report import scan
-from warpsmith.search.slot import Proposal, Slot, SlotOutcome
+from warpsmith.search.slots import Proposal, Slot, SlotOutcome
 
 
 def test_a_proposal_can_be_read() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from warpsmith.archive import Archive, Run
 from warpsmith.llm import Ensemble, LanguageModel
 from warpsmith.records import Candidate, Direction, Task
-from warpsmith.search import Aim, Limits, PromptContext, Search, Shape, Tools
+from warpsmith.search import PromptContext, Search, SearchConfig, SearchTask, SearchTools
 from warpsmith.search.fake import Clock, fake_evaluator
 
 KERNEL = """\
@@ -31,13 +31,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
+Aim = tuple[SearchTask, SearchConfig]
+
+
 def start(source: str = KERNEL) -> Candidate:
     return Candidate(task="layernorm", direction=Direction.FORWARD, source=source, origin="seed")
 
 
-def aim(task: Task, first: Candidate | None, limits: Limits | None = None, shape: Shape | None = None) -> Aim:
-    subject = PromptContext(task, Direction.FORWARD, "a GPU")
-    return Aim("layernorm", subject, first, shape or Shape(), limits or Limits(), seed=7)
+def aim(task: Task, first: Candidate | None, config: SearchConfig | None = None) -> Aim:
+    context = PromptContext(task, Direction.FORWARD, "a GPU")
+    return SearchTask("layernorm", context, first, seed=7), config or SearchConfig()
 
 
 def run_record(name: str = "r") -> Run:
@@ -48,8 +51,8 @@ def search(archive: Archive, one: Aim, clock: Clock, models: Sequence[LanguageMo
     """A search on fakes; the run is begun when it is not there."""
     if name not in {run.name for run in archive.runs()}:
         archive.start(run_record(name))
-    tools = Tools(fake_evaluator(clock), Ensemble(list(models)), jobs=2)
-    return Search(archive, archive.run(name), one, tools)
+    tools = SearchTools(fake_evaluator(clock), Ensemble(list(models)), jobs=2)
+    return Search(archive, archive.run(name), *one, tools)
 
 
 def kernel(body: str) -> str:

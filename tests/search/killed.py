@@ -15,7 +15,7 @@ from warpsmith.archive import Archive
 from warpsmith.base import digest
 from warpsmith.llm import Prompt, ScriptedModel
 from warpsmith.records import Candidate, Reason
-from warpsmith.search import Limits, Shape
+from warpsmith.search import SearchConfig
 from warpsmith.search.ledger import RunLedger
 from warpsmith.search.state import Result
 from warpsmith.tasks.formats.own import read_task
@@ -38,7 +38,7 @@ def clock(candidate: Candidate) -> float | Reason:
 
 
 def main(url: str, name: str) -> None:
-    plain = RunLedger.finish
+    plain = RunLedger.save_result
 
     def finish(self: RunLedger, result: Result) -> None:
         plain(self, result)
@@ -46,9 +46,9 @@ def main(url: str, name: str) -> None:
             sys.stdout.write(f"{result.record.candidate.id}\n")
             sys.stdout.flush()
 
-    RunLedger.finish = finish  # type: ignore[method-assign]
-    limits = Limits(generations=8, patience=None)
-    one = aim(read_task(suite_folder("layernorm")), start(), limits, Shape(proposals=6, evaluate=4))
+    RunLedger.save_result = finish  # type: ignore[method-assign]
+    config = SearchConfig(generations=8, patience=None, proposals=6, evaluate=4)
+    one = aim(read_task(suite_folder("layernorm")), start(), config)
     with Archive.open(url) as archive:
         search(archive, one, clock, [ScriptedModel(speak, "m"), ScriptedModel(speak, "n")], name).run()
     sys.stdout.write("done\n")

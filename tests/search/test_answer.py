@@ -3,8 +3,7 @@
 import pytest
 from evolving import KERNEL, answer
 
-from warpsmith.search.proposals.answer import AnswerFault, Draft, UnusableProposal, read_answer
-from warpsmith.search.proposals.patch import Unapplied, apply_patch
+from warpsmith.search.proposals.answer import AnswerFault, Draft, PatchFault, UnusableProposal, apply_patch, read_answer
 
 PYTHON = "```python\nimport triton\n\n@triton.jit\ndef kernel(x):\n    pass\n```"
 PATCH = "```diff\n--- a\n+++ b\n@@ -1,2 +1,2 @@\n   int i = blockIdx.x * BLOCK + threadIdx.x;\n-  if (i < n) out[i] = x[i] * 2.0f;\n+  if (i < n) out[i] = x[i] + x[i];\n }\n```"  # noqa: E501
@@ -103,5 +102,5 @@ def test_a_patch_that_changes_nothing_is_no_proposal() -> None:
 def test_hunks_are_found_by_content_whatever_their_numbers() -> None:
     patch = "@@ -900,3 +900,3 @@\n a\n-b\n+B\n\n@@ @@\n-d\n+D\n"
     assert apply_patch("a\nb\n\nc\nd\n", patch) == "a\nB\n\nc\nD\n"
-    assert isinstance(apply_patch("a\n", "no hunk at all"), Unapplied)
-    assert isinstance(apply_patch("a\n", ""), Unapplied)
+    assert isinstance(apply_patch("a\n", "no hunk at all"), PatchFault)
+    assert isinstance(apply_patch("a\n", ""), PatchFault)

@@ -10,10 +10,10 @@ from warpsmith.base import UsageError
 from warpsmith.llm import Ensemble, ReplayMismatch, Transcript
 from warpsmith.llm.tape import TranscriptFile, TranscriptModel
 from warpsmith.records import Candidate, Reason, Record, Task
-from warpsmith.search import Limits, Opinion, Search, Shape, Tools
-from warpsmith.search.dialogue import Dialogue, Somebody
+from warpsmith.search import Opinion, Search, SearchConfig, SearchTools
+from warpsmith.search.dialogue import Dialogue, ExternalModel
 from warpsmith.search.fake import fake_evaluator, fake_record
-from warpsmith.search.slot import SlotOutcome
+from warpsmith.search.slots import SlotOutcome
 
 
 def clock(candidate: Candidate) -> float | Reason:
@@ -28,8 +28,8 @@ def opened(archive: Archive, task: Task, first: Candidate | None = None, count: 
     """The run as a new process would find it."""
     if not archive.runs():
         archive.start(run_record())
-    one = aim(task, first, Limits(), Shape(proposals=count, drafts=count, tuned=0.0))
-    return Search(archive, archive.run("r"), one, Tools(JUDGE, Ensemble([Somebody()]), summaries=False))
+    one = aim(task, first, SearchConfig(proposals=count, drafts=count, tuner_share=0.0))
+    return Search(archive, archive.run("r"), *one, SearchTools(JUDGE, Ensemble([ExternalModel()]), summaries=False))
 
 
 def begun(archive: Archive, task: Task) -> Search:
@@ -40,12 +40,12 @@ def begun(archive: Archive, task: Task) -> Search:
 
 
 def ask(search: Search) -> list[str]:
-    return [one.slot.name for one in Dialogue(search).questions()]
+    return [one.slot.name for one in Dialogue(search).open_questions()]
 
 
 def test_questions_are_whole_prompts_and_the_same_when_asked_again(archive: Archive, task: Task) -> None:
-    first = Dialogue(begun(archive, task)).questions()
-    again = Dialogue(opened(archive, task, start(kernel("1.0f")))).questions()
+    first = Dialogue(begun(archive, task)).open_questions()
+    again = Dialogue(opened(archive, task, start(kernel("1.0f")))).open_questions()
     assert first == again and len(first) == 3
     assert all(task.description in one.prompt.user and "# Answer" in one.prompt.user for one in first)
 
@@ -59,7 +59,7 @@ def test_answers_are_evaluated_and_the_next_generation_builds_on_them(archive: A
     assert told.closed and not told.unanswered and len(told.lines) == 3
     best = search.state.population.best
     assert best is not None and best.gain == pytest.approx(5.0) and best.record.candidate.origin == "somebody"
-    assert "5.00× the first kernel" in Dialogue(search).questions()[0].prompt.user
+    assert "5.00× the first kernel" in Dialogue(search).open_questions()[0].prompt.user
 
 
 def test_what_is_not_answered_stays_open_until_it_is_given_up(archive: Archive, task: Task) -> None:
@@ -82,30 +82,30 @@ def test_telling_the_same_answers_twice_changes_nothing(archive: Archive, task: 
     assert Dialogue(search).answer(texts) == 1
     Dialogue(search).evaluate(JUDGE)
     count = archive.count("r")
-    assert Dialogue(search).answer(texts) == 0 and Dialogue(search).untaken(texts) == ()
+    assert Dialogue(search).answer(texts) == 0 and Dialogue(search).late_answers(texts) == ()
     Dialogue(search).evaluate(JUDGE)
     assert archive.count("r") == count
     other = {names[0]: answer(kernel("x[i] * 5.0f"))}
-    assert Dialogue(search).untaken(other) == (f"{names[0]}: not taken, another answer was told before",)
+    assert Dialogue(search).late_answers(other) == (f"{names[0]}: not taken, the slot already has another answer",)
 
 
 def test_an_answer_to_no_question_is_refused(archive: Archive, task: Task) -> None:
-    with pytest.raises(UsageError, match=r"Answer 9\.9 is to no question"):
+    with pytest.raises(UsageError, match=r"Answer 9\.9 belongs to no question"):
         Dialogue(begun(archive, task)).answer({"9.9": answer(kernel("2.0f"))})
 
 
 def test_a_translation_from_nothing_gets_the_evidence_of_its_last_attempt(archive: Archive, task: Task) -> None:
     search = opened(archive, task, count=1)
-    (first,) = Dialogue(search).questions()
+    (first,) = Dialogue(search).open_questions()
     assert first.prompt.kind == "translate"
     Dialogue(search).answer({first.slot.name: answer(kernel("x[i] * -1.0f"))})
     assert Dialogue(search).evaluate(JUDGE).closed
-    (second,) = Dialogue(search).questions()
+    (second,) = Dialogue(search).open_questions()
     assert "wrong_value" in second.prompt.user and "x[i] * -1.0f" in second.prompt.user
     Dialogue(search).answer({second.slot.name: answer(kernel("x[i] * 3.0f"))})
     Dialogue(search).evaluate(JUDGE)
     assert search.state.population.best is not None
-    (third,) = Dialogue(search).questions()
+    (third,) = Dialogue(search).open_questions()
     assert third.prompt.kind == "propose"
 
 
@@ -137,7 +137,7 @@ def test_a_record_that_nobody_waits_for_is_left_out_and_said(archive: Archive, t
     search = begun(archive, task)
     stray: Record = fake_record(start(kernel("x[i] * 7.0f")), 7.0)
     told = Dialogue(search).results([stray])
-    assert "nobody waits for" in told.lines[0] and archive.count("r") == 1
+    assert "matches no waiting candidate" in told.lines[0] and archive.count("r") == 1
 
 
 def test_verifiers_stop_an_answer_before_it_is_requested(archive: Archive, task: Task) -> None:
@@ -151,7 +151,7 @@ def test_verifiers_stop_an_answer_before_it_is_requested(archive: Archive, task:
     Dialogue(search).answer(texts)
     told = Dialogue(search, screen).requests()
     assert len(told.waiting) == 2 and "the factor is negative" in told.lines[0]
-    stopped = [one for one in search.ledger.finished(1) if one.proposal.outcome is SlotOutcome.STOPPED]
+    stopped = [one for one in search.ledger.load_results(1) if one.proposal.outcome is SlotOutcome.STOPPED]
     assert len(stopped) == 1
 
 
@@ -170,13 +170,13 @@ def test_a_dialogue_is_recorded_and_its_questions_are_answered_again(
         again = begun(other, task)
         for _ in range(2):
             dialogue = Dialogue(again)
-            texts = dialogue.replayed(Transcript(path))
+            texts = dialogue.recorded_answers(Transcript(path))
             assert len(texts) == 2  # what was given up then is not answered now
             dialogue.answer(dict(list(texts.items())[:1]))
-            assert dialogue.replayed(Transcript(path)) == {name: texts[name] for name in list(texts)[1:]}
+            assert dialogue.recorded_answers(Transcript(path)) == {name: texts[name] for name in list(texts)[1:]}
             dialogue.answer(texts)
             dialogue.drop()
             assert dialogue.evaluate(JUDGE).closed
         assert again.state.population.best == search.state.population.best
         with pytest.raises(ReplayMismatch, match="has no propose prompt left"):
-            Dialogue(again).replayed(Transcript(path))
+            Dialogue(again).recorded_answers(Transcript(path))

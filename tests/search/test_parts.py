@@ -10,12 +10,12 @@ from warpsmith.languages.cuda.tunables import read_space
 from warpsmith.machines.virtual import LaunchRow, describe, modelled_cost
 from warpsmith.records import Direction, Lesson, Precision, Reason, Record
 from warpsmith.search.fake import fake_record
-from warpsmith.search.proposals.ideas import TRAITS, applicable, ideas, sample
-from warpsmith.search.proposals.lessons import lesson_of, notes
+from warpsmith.search.proposals.evidence import lesson_lines, make_lesson
+from warpsmith.search.proposals.operators import TRAITS, applicable_ideas, draw_idea, load_ideas
 from warpsmith.search.selection.bandit import Arm, Bandit
 from warpsmith.search.selection.population import Population
-from warpsmith.search.selection.stops import Limits, RunProgress, stop
-from warpsmith.search.selection.tuner import Trials, point
+from warpsmith.search.selection.stops import RunProgress, SearchConfig, find_stop
+from warpsmith.search.selection.tuner import TunerTrials, point_of
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
 
@@ -24,7 +24,7 @@ A, B = Arm("cheap", "improve"), Arm("dear", "improve")
 
 def told(bandit: Bandit, arm: Arm, reward: float, usd: float | None, times: int) -> None:
     for _ in range(times):
-        bandit.tell(arm, reward, usd)
+        bandit.add_pull(arm, reward, usd)
 
 
 def test_every_arm_is_tried_before_any_twice() -> None:
@@ -91,35 +91,37 @@ def test_what_was_told_decides_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("limits", "progress", "why"),
     [
-        (Limits(), RunProgress(generation=10), "10 of 10 generations"),
-        (Limits(usd=1.0), RunProgress(usd=1.2), "1.20 of 1.00 dollars"),
-        (Limits(minutes=3), RunProgress(minutes=3.5), "3.5 of 3.0 minutes"),
-        (Limits(evaluations=5), RunProgress(evaluations=5), "5 of 5 evaluations"),
-        (Limits(target=2.0), RunProgress(gain=2.1), "the target of 2.00× is reached"),
-        (Limits(roofline=0.9), RunProgress(roofline=0.95), "95% of the roofline"),
-        (Limits(patience=3), RunProgress(idle=3), "no gain for 3 generations"),
-        (Limits(), RunProgress(exhausted=True), "nothing is left"),
-        (Limits(), RunProgress(exhausted=True, out_of_budget=True), "holds no further request"),
+        (SearchConfig(), RunProgress(generation=10), "10 of 10 generations"),
+        (SearchConfig(budget_usd=1.0), RunProgress(usd=1.2), "1.20 of 1.00 dollars"),
+        (SearchConfig(budget_minutes=3), RunProgress(minutes=3.5), "3.5 of 3.0 minutes"),
+        (SearchConfig(budget_evaluations=5), RunProgress(evaluations=5), "5 of 5 evaluations"),
+        (SearchConfig(goal=2.0), RunProgress(gain=2.1), "the target of 2.00× is reached"),
+        (SearchConfig(roofline=0.9), RunProgress(roofline=0.95), "95% of the roofline"),
+        (SearchConfig(patience=3), RunProgress(idle=3), "no gain for 3 generations"),
+        (SearchConfig(), RunProgress(exhausted=True), "nothing is left"),
+        (SearchConfig(), RunProgress(exhausted=True, out_of_budget=True), "holds no further request"),
     ],
 )
-def test_each_stop_says_why(limits: Limits, progress: RunProgress, why: str) -> None:
-    assert why in stop(progress, limits)
+def test_each_stop_says_why(limits: SearchConfig, progress: RunProgress, why: str) -> None:
+    assert why in find_stop(progress, limits)
 
 
 def test_without_a_reason_a_run_goes_on() -> None:
-    assert stop(RunProgress(generation=3, usd=5, minutes=9, idle=1), Limits()) == ""
-    assert stop(RunProgress(usd=0.0), Limits(usd=0.0)) == ""  # a budget of zero asks no model; the tuner goes on
+    assert find_stop(RunProgress(generation=3, usd=5, minutes=9, idle=1), SearchConfig()) == ""
+    assert (
+        find_stop(RunProgress(usd=0.0), SearchConfig(budget_usd=0.0)) == ""
+    )  # a budget of zero asks no model; the tuner goes on
 
 
 def test_there_are_forty_ideas_and_more_each_with_when_it_applies() -> None:
-    assert len(ideas()) >= 40 and len({idea.id for idea in ideas()}) == len(ideas())
-    assert all(len(idea.advice) > 40 and idea.when for idea in ideas())
+    assert len(load_ideas()) >= 40 and len({idea.id for idea in load_ideas()}) == len(load_ideas())
+    assert all(len(idea.advice) > 40 and idea.when for idea in load_ideas())
 
 
 def offered(name: str, direction: Direction = Direction.FORWARD, capability: float = 9.0, **update: object) -> set[str]:
     """The ideas for a task of the suite, perhaps a changed one."""
     task = read_task(suite_folder(name)).model_copy(update=update)
-    return {idea.id for idea in applicable(capability, task, direction)}
+    return {idea.id for idea in applicable_ideas(capability, task, direction)}
 
 
 def test_an_idea_of_a_newer_architecture_is_not_given_to_an_older_one() -> None:
@@ -159,18 +161,18 @@ def test_an_idea_for_one_kind_of_task_or_direction_is_for_that_one() -> None:
 
 
 def test_ideas_need_traits_that_there_are_and_help_against_what_can_bind() -> None:
-    assert all(need in TRAITS for idea in ideas() for need in idea.needs)
+    assert all(need in TRAITS for idea in load_ideas() for need in idea.needs)
     gpu = describe("H200")
     row = LaunchRow(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), classes=dict.fromkeys(gpu.pipes, 1))
     words = {*modelled_cost(row, gpu).bounds_us, "launch", "memory"}
-    assert {word for idea in ideas() for word in idea.helps} <= words
+    assert {word for idea in load_ideas() for word in idea.helps} <= words
 
 
 def test_ideas_that_help_against_what_binds_come_more_often_and_tried_ones_less() -> None:
     draw = random.Random(1)
-    found = Counter(sample(ideas(), "atomics", {}, draw).id for _ in range(4000))
+    found = Counter(draw_idea(load_ideas(), "atomics", {}, draw).id for _ in range(4000))
     assert found["block-then-atomic"] > 2 * found["vector-loads"] > 0
-    tried = Counter(sample(ideas(), "atomics", {"block-then-atomic": 4}, draw).id for _ in range(4000))
+    tried = Counter(draw_idea(load_ideas(), "atomics", {"block-then-atomic": 4}, draw).id for _ in range(4000))
     assert tried["block-then-atomic"] < found["block-then-atomic"] / 4
 
 
@@ -185,20 +187,20 @@ def test_lessons_tell_what_helped_and_what_failed_with_numbers() -> None:
         Lesson(task="t", what="one barrier less", fault="findings: a race in line 7"),
         Lesson(task="t", what="no barrier", fault="findings: a race in line 9"),
     ]
-    lines = notes([*own, Lesson(task="other", what="split rows", gain=1.3)], "t")
+    lines = lesson_lines([*own, Lesson(task="other", what="split rows", gain=1.3)], "t")
     assert "helped: vector loads: 1.40× its parent" in lines
     assert "hurt: more threads: 0.70× its parent" in lines
     assert "failed 2 times with findings: a race in line 9" in lines
-    assert notes(own[2:3], "t") == ["failed once with findings: a race in line 7"]
+    assert lesson_lines(own[2:3], "t") == ["failed once with findings: a race in line 7"]
     assert "helped: split rows: 1.30× its parent (on other)" in lines
 
 
 def test_a_record_teaches_its_gain_or_its_fault_and_a_mishap_teaches_nothing() -> None:
-    assert lesson_of("t", "x", record(5.0), 1.5) == Lesson(task="t", what="x", gain=1.5)
-    failed = lesson_of("t", "x", record(Reason.WRONG_VALUE), None)
+    assert make_lesson("t", "x", record(5.0), 1.5) == Lesson(task="t", what="x", gain=1.5)
+    failed = make_lesson("t", "x", record(Reason.WRONG_VALUE), None)
     assert failed is not None and failed.fault.startswith("wrong_value: the fake evaluator")
-    for mishap in (Reason.HARNESS, Reason.UNCONFINED, Reason.DISTURBED):
-        assert lesson_of("t", "x", record(mishap), None) is None
+    for harness_errors in (Reason.HARNESS, Reason.UNCONFINED, Reason.DISTURBED):
+        assert make_lesson("t", "x", record(harness_errors), None) is None
 
 
 def test_a_population_ranks_by_gain_over_its_first_member() -> None:
@@ -224,7 +226,7 @@ def test_context_goes_from_slow_to_fast_and_holds_parents_and_the_best() -> None
     for number in range(9):
         one.add(record(10.0 - number, f"{number}.5f"), 1)
     slowest = one.ranked()[-1]
-    shown = one.context([slowest], random.Random(3))
+    shown = one.draw_context([slowest], random.Random(3))
     assert len(shown) == 5 and shown[0] is slowest and shown[-1] is one.best
     assert [member.gain for member in shown] == sorted(member.gain for member in shown)
 
@@ -235,16 +237,16 @@ def test_parents_are_mostly_the_fast_ones_with_a_share_of_other_cells() -> None:
     for number in range(12):
         one.add(record(20.0 - number, f"{number}.5f"), 1)
     draw = random.Random(5)
-    drawn = Counter(chosen.fitness.binding for _ in range(600) if (chosen := one.parent(draw)) is not None)
+    drawn = Counter(chosen.fitness.binding for _ in range(600) if (chosen := one.draw_parent(draw)) is not None)
     assert 30 < drawn["atomics"] < 200
 
 
 def test_a_small_space_is_searched_whole_and_nothing_twice() -> None:
-    trials = Trials(read_space(KERNEL))
-    while found := trials.next(5, random.Random(1)):
+    trials = TunerTrials(read_space(KERNEL))
+    while found := trials.propose(5, random.Random(1)):
         for macros in found:
-            assert point(macros) not in trials.gains
-            trials.gains[point(macros)] = 1.0
+            assert point_of(macros) not in trials.gains
+            trials.gains[point_of(macros)] = 1.0
     assert len(trials.gains) == 12
 
 
@@ -254,19 +256,19 @@ LARGE = "".join(
 
 
 def test_a_large_space_is_climbed_to_its_best_point_with_few_trials() -> None:
-    trials = Trials(read_space(LARGE))
+    trials = TunerTrials(read_space(LARGE))
 
     def gain(macros: dict[str, str]) -> float:
         return sum(2.0 if macros.get(f"T{n}", "0") == str(n % 4) else 1.0 for n in range(6))
 
-    while found := trials.next(8, random.Random(len(trials.gains))):
+    while found := trials.propose(8, random.Random(len(trials.gains))):
         for macros in found:
-            trials.gains[point(macros)] = gain(dict(macros))
+            trials.gains[point_of(macros)] = gain(dict(macros))
     assert gain(dict(trials.best)) == 12.0
     assert len(trials.gains) < 120
 
 
 def test_a_point_that_failed_is_neither_best_nor_tried_again() -> None:
-    trials = Trials(read_space(KERNEL), {(): 1.0, (("VEC", "4"),): None})
+    trials = TunerTrials(read_space(KERNEL), {(): 1.0, (("VEC", "4"),): None})
     assert trials.best == {}
-    assert {"VEC": "4"} not in [dict(one) for one in trials.next(12, random.Random(2))]
+    assert {"VEC": "4"} not in [dict(one) for one in trials.propose(12, random.Random(2))]

@@ -1,7 +1,6 @@
 """The search on fakes: what it proposes, keeps, learns and survives."""
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,10 @@ from warpsmith.llm import (
     Unreachable,
 )
 from warpsmith.records import Candidate, Reason, RunState, Task
-from warpsmith.search import Limits, Opinion, Search, Shape, Tools
+from warpsmith.search import Opinion, Search, SearchConfig, SearchTools
 from warpsmith.search.fake import fake_evaluator, macro_clock
 from warpsmith.search.ledger import RunLedger
-from warpsmith.search.slot import SlotOutcome
+from warpsmith.search.slots import SlotOutcome
 
 CLOCK = macro_clock({"BLOCK": {"64": 2.0, "128": 0.9, "512": 0.8}, "VEC": {"2": 0.7, "4": 0.5}})
 
@@ -57,7 +56,7 @@ def number_clock(candidate: Candidate) -> float | Reason:
 
 def outcomes(archive: Archive, generations: int) -> list[str]:
     ledger = RunLedger(archive, "r")
-    return [one.proposal.outcome.value for number in range(generations) for one in ledger.finished(number)]
+    return [one.proposal.outcome.value for number in range(generations) for one in ledger.load_results(number)]
 
 
 def test_without_a_model_the_tuner_finds_the_best_point(archive: Archive, task: Task) -> None:
@@ -71,11 +70,11 @@ def test_without_a_model_the_tuner_finds_the_best_point(archive: Archive, task: 
 
 
 def test_a_run_with_nothing_left_to_do_ended_when_it_did(archive: Archive, task: Task) -> None:
-    search(archive, aim(task, start(), Limits(generations=1)), CLOCK).run()
+    search(archive, aim(task, start(), SearchConfig(generations=1)), CLOCK).run()
     ended = archive.run("r").finished
-    search(archive, aim(task, start(), Limits(generations=1)), CLOCK).run()
+    search(archive, aim(task, start(), SearchConfig(generations=1)), CLOCK).run()
     assert ended is not None and archive.run("r").finished == ended
-    search(archive, aim(task, start(), Limits(generations=2)), CLOCK).run()
+    search(archive, aim(task, start(), SearchConfig(generations=2)), CLOCK).run()
     later = archive.run("r").finished
     assert later is not None and later > ended
 
@@ -88,7 +87,7 @@ def test_a_kernel_without_tunables_and_no_model_ends_at_once(archive: Archive, t
 def test_models_propose_and_the_best_is_kept_with_its_lineage(archive: Archive, task: Task) -> None:
     script = Script(["9.0", "8.0", "-1.0", "4.0"])
     model = ScriptedModel(script, "m")
-    limits = Limits(generations=3)
+    limits = SearchConfig(generations=3)
     ending = search(archive, aim(task, start(kernel("1.0f")), limits), number_clock, [model]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
     assert ending.generations == 3 and len(script.asked) == 24
@@ -98,8 +97,7 @@ def test_models_propose_and_the_best_is_kept_with_its_lineage(archive: Archive, 
 
 
 def test_at_most_so_many_of_a_generation_are_evaluated(archive: Archive, task: Task) -> None:
-    shape = Shape(proposals=6, evaluate=2)
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), shape)
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=6, evaluate=2))
     ending = search(archive, one, number_clock, [ScriptedModel(Script(["5.0"]), "m")]).run()
     assert ending.evaluations == 3  # the seed and two
     assert outcomes(archive, 2).count(SlotOutcome.PASSED_OVER) == 4
@@ -109,7 +107,7 @@ def test_at_most_so_many_of_a_generation_are_evaluated(archive: Archive, task: T
 @pytest.mark.parametrize("models", [0, 1])
 def test_no_more_than_the_budget_is_evaluated(models: int, most: int, archive: Archive, task: Task) -> None:
     model = ScriptedModel(Script(["5.0", "4.0", "3.0"]), "m")
-    one = aim(task, start(), Limits(evaluations=most))
+    one = aim(task, start(), SearchConfig(budget_evaluations=most))
     ending = search(archive, one, CLOCK, [model][:models]).run()
     assert archive.count("r") == ending.evaluations == most
     assert ending.why == f"{most} of {most} evaluations are done"
@@ -123,13 +121,13 @@ def test_a_budget_that_is_smaller_now_holds_for_a_generation_that_was_planned(ar
 
     with pytest.raises(OSError, match="power"):
         search(archive, aim(task, start()), killed).run()
-    search(archive, aim(task, start(), Limits(evaluations=3)), CLOCK).run()
+    search(archive, aim(task, start(), SearchConfig(budget_evaluations=3)), CLOCK).run()
     assert archive.count("r") == 3
     assert search(archive, aim(task, start()), CLOCK).run().evaluations == 12, "what was passed over is tried later"
 
 
 def test_drafts_are_no_more_than_the_budget(archive: Archive, task: Task) -> None:
-    one = aim(task, None, Limits(evaluations=3), Shape(drafts=2))
+    one = aim(task, None, SearchConfig(budget_evaluations=3, drafts=2))
     ending = search(archive, one, number_clock, [ScriptedModel(Script(["-1.0", "-2.0"]), "m")]).run()
     assert ending.evaluations == 3 and ending.best is None
 
@@ -141,9 +139,9 @@ def test_verifiers_stop_proposals_and_rank_the_others(archive: Archive, task: Ta
 
     archive.start(run_record())
     script = Script(["-1.0", "9.0", "3.0", "7.0"])
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=4, evaluate=1))
-    tools = Tools(fake_evaluator(number_clock), Ensemble([ScriptedModel(script, "m")]), screen)
-    ending = Search(archive, archive.run("r"), one, tools).run()
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=4, evaluate=1))
+    tools = SearchTools(fake_evaluator(number_clock), Ensemble([ScriptedModel(script, "m")]), screen)
+    ending = Search(archive, archive.run("r"), *one, tools).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(10 / 3)
     found = outcomes(archive, 2)
     assert found.count(SlotOutcome.STOPPED) == 1 and found.count(SlotOutcome.PASSED_OVER) == 2
@@ -157,11 +155,11 @@ def reviewed(candidate: Candidate) -> Opinion:
 
 def test_what_reviewers_cost_is_kept_of_all_that_they_looked_at(archive: Archive, task: Task) -> None:
     archive.start(run_record())
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=3, evaluate=1))
-    tools = Tools(
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=3, evaluate=1))
+    tools = SearchTools(
         fake_evaluator(number_clock), Ensemble([ScriptedModel(Script(["-1.0", "9.0", "3.0"]), "m")]), reviewed
     )
-    ending = Search(archive, archive.run("r"), one, tools).run()
+    ending = Search(archive, archive.run("r"), *one, tools).run()
     assert set(outcomes(archive, 2)) == {SlotOutcome.EVALUATED, SlotOutcome.STOPPED, SlotOutcome.PASSED_OVER}
     (spent,) = [call for call in archive.spent("r") if call.model == "reviewer"]
     assert (spent.operator, spent.calls, spent.input_tokens) == ("review", 6, 42)
@@ -170,7 +168,7 @@ def test_what_reviewers_cost_is_kept_of_all_that_they_looked_at(archive: Archive
 
 def test_a_review_that_was_paid_is_not_asked_again_after_a_kill(archive: Archive, task: Task) -> None:
     archive.start(run_record())
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=2))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=2))
     model, seen = ScriptedModel(Script(["9.0", "3.0"]), "m"), list[str]()
 
     def screen(candidate: Candidate) -> Opinion:
@@ -183,9 +181,9 @@ def test_a_review_that_was_paid_is_not_asked_again_after_a_kill(archive: Archive
         return number_clock(candidate)
 
     with pytest.raises(OSError, match="power"):
-        Search(archive, archive.run("r"), one, Tools(fake_evaluator(killed), Ensemble([model]), screen)).run()
+        Search(archive, archive.run("r"), *one, SearchTools(fake_evaluator(killed), Ensemble([model]), screen)).run()
     ending = Search(
-        archive, archive.run("r"), one, Tools(fake_evaluator(number_clock), Ensemble([model]), screen)
+        archive, archive.run("r"), *one, SearchTools(fake_evaluator(number_clock), Ensemble([model]), screen)
     ).run()
     assert len(seen) == 2 and ending.evaluations == 3
     assert sum(call.usd for call in archive.spent("r")) == pytest.approx(0.4) == ending.usd
@@ -193,7 +191,7 @@ def test_a_review_that_was_paid_is_not_asked_again_after_a_kill(archive: Archive
 
 def test_the_same_kernel_is_evaluated_once(archive: Archive, task: Task) -> None:
     same = answer(kernel("x[i] * 5.0f + 0.0f"))
-    one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=2, proposals=4))
     ending = search(archive, one, number_clock, [ScriptedModel(lambda prompt: same, "m")]).run()
     assert ending.evaluations == 2
     assert outcomes(archive, 3).count(SlotOutcome.DUPLICATE) == 7
@@ -211,7 +209,7 @@ BAD = {
 
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
 def test_a_bad_answer_is_noted_and_the_run_goes_on(text: str, archive: Archive, task: Task) -> None:
-    one = aim(task, start(), Limits(generations=2), Shape(proposals=4))
+    one = aim(task, start(), SearchConfig(generations=2, proposals=4))
     ending = search(archive, one, CLOCK, [ScriptedModel(lambda prompt: text, "m")]).run()
     assert ending.generations == 2 and ending.funnel["bad_answer"] == 6
     assert ending.best is not None and ending.best.gain > 1.0  # the tuner's share of the slots
@@ -219,9 +217,9 @@ def test_a_bad_answer_is_noted_and_the_run_goes_on(text: str, archive: Archive, 
 
 def test_a_refusal_that_the_provider_marks_is_one(archive: Archive, task: Task) -> None:
     refused = ModelAnswer(text=answer(kernel("2.0f")), model="m", finish=FinishReason.REFUSAL)
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=1))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=1))
     search(archive, one, CLOCK, [ScriptedModel([refused], "m")]).run()
-    found = RunLedger(archive, "r").finished(1)
+    found = RunLedger(archive, "r").load_results(1)
     assert found[0].proposal.outcome is SlotOutcome.BAD_ANSWER and "refus" in found[0].proposal.detail
 
 
@@ -240,7 +238,7 @@ def test_one_model_that_fails_does_not_keep_the_other_from_answering(
     error: ModelError, archive: Archive, task: Task
 ) -> None:
     good, bad = ScriptedModel(Script(["4.0"]), "good"), ScriptedModel(lambda prompt: error, "bad")
-    one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=2, proposals=4))
     ending = search(archive, one, number_clock, [bad, good]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
     assert ending.funnel["model_failed"] > 0 and str(error) in ending.failures
@@ -250,7 +248,7 @@ def test_a_model_that_never_answers_is_given_up_and_the_tuner_goes_on(archive: A
     def fail(prompt: Prompt) -> ModelError:
         return TimedOut("m", "no answer in 600 s")
 
-    ending = search(archive, aim(task, start(), Limits(patience=None)), CLOCK, [ScriptedModel(fail, "m")]).run()
+    ending = search(archive, aim(task, start(), SearchConfig(patience=None)), CLOCK, [ScriptedModel(fail, "m")]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
     assert any("timed out" in failure for failure in ending.failures)
     assert ending.funnel["model_failed"] == 12
@@ -265,9 +263,9 @@ def test_a_spent_budget_ends_the_asking_and_not_the_tuning(archive: Archive, tas
 
 @pytest.mark.parametrize("error", [BudgetSpent("too dear"), ServerFailed("m", "503")], ids=["spent", "down"])
 def test_who_resumes_has_models_asked_again(error: ModelError, archive: Archive, task: Task) -> None:
-    first = aim(task, start(kernel("1.0f")), Limits(generations=4, patience=None), Shape(proposals=2))
+    first = aim(task, start(kernel("1.0f")), SearchConfig(generations=4, patience=None, proposals=2))
     search(archive, first, number_clock, [ScriptedModel(lambda prompt: error, "m")]).run()
-    more = replace(first, limits=Limits(generations=8, patience=None))
+    more = (first[0], first[1].replace(generations=8))
     ending = search(archive, more, number_clock, [ScriptedModel(Script(["4.0"]), "m")]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
 
@@ -278,7 +276,7 @@ def test_what_came_to_nothing_is_paid_all_the_same(archive: Archive, task: Task)
         error.usd = 0.25
         return error
 
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=2))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=2))
     ending = search(archive, one, number_clock, [ScriptedModel(fail, "m")]).run()
     assert ending.usd == sum(call.usd for call in archive.spent("r")) == 0.25 * ending.funnel["model_failed"] > 0
 
@@ -291,7 +289,7 @@ def test_a_first_kernel_is_translated_with_a_summary_of_the_last_error(archive: 
         return answer(kernel("x[i] * 5.0f + 0.0f" if right else "x[i] * -1.0f + 0.0f"))
 
     model = ScriptedModel(speak, "m")
-    one = aim(task, None, Limits(generations=0), Shape(drafts=1))
+    one = aim(task, None, SearchConfig(generations=0, drafts=1))
     ending = search(archive, one, number_clock, [model]).run()
     assert ending.best is not None and ending.evaluations == 2
     assert [prompt.kind for prompt in model.asked] == ["translate", "summarize", "translate"]
@@ -299,13 +297,13 @@ def test_a_first_kernel_is_translated_with_a_summary_of_the_last_error(archive: 
 
 def test_several_drafts_are_tried_at_once_and_one_that_is_right_is_enough(archive: Archive, task: Task) -> None:
     script = Script(["-1.0", "-2.0", "6.0"])
-    one = aim(task, None, Limits(generations=0), Shape(drafts=3))
+    one = aim(task, None, SearchConfig(generations=0, drafts=3))
     ending = search(archive, one, number_clock, [ScriptedModel(script, "m")]).run()
     assert ending.best is not None and ending.evaluations == 3 and len(script.asked) == 3
 
 
 def test_a_translation_that_never_succeeds_ends_with_the_evidence(archive: Archive, task: Task) -> None:
-    one = aim(task, None, shape=Shape(drafts=1, attempts=2))
+    one = aim(task, None, SearchConfig(drafts=1, attempts=2))
     model = ScriptedModel(Script(["-1.0"]), "m")
     with pytest.raises(UsageError, match=r"after 2 rounds of translation.*wrong_value.*--from KERNEL.*warpsmith ask r"):
         search(archive, one, number_clock, [model]).run()
@@ -330,7 +328,7 @@ def test_a_broken_proposal_is_repaired_from_its_evidence(archive: Archive, task:
         repaired = "What is wrong with it" in prompt.user
         return answer(kernel(f"x[i] * {'2.0' if repaired else '-1.0'}f + {len(seen)}.0f"))
 
-    one = aim(task, start(kernel("1.0f")), Limits(generations=3, patience=None), Shape(proposals=6))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=3, patience=None, proposals=6))
     ending = search(archive, one, number_clock, [ScriptedModel(speak, "m")]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(5.0)
     repairs = [prompt for prompt in seen if "What is wrong with it" in prompt.user]
@@ -339,7 +337,7 @@ def test_a_broken_proposal_is_repaired_from_its_evidence(archive: Archive, task:
 
 def test_lessons_reach_the_next_prompts_and_other_runs(archive: Archive, task: Task) -> None:
     script = Script(["5.0"])
-    one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=2, evaluate=2))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=2, proposals=2, evaluate=2))
     search(archive, one, number_clock, [ScriptedModel(script, "m")]).run()
     assert "# Lessons so far" not in script.asked[0].user
     assert "helped:" in script.asked[-1].user and "2.00× its parent" in script.asked[-1].user
@@ -351,7 +349,7 @@ def test_lessons_reach_the_next_prompts_and_other_runs(archive: Archive, task: T
 def test_what_models_said_is_not_asked_again_and_finished_slots_stay(archive: Archive, task: Task) -> None:
     """A stop in the middle of a generation: half evaluated, all answered."""
     script = Script(["9.0", "8.0", "7.0", "6.0"])
-    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=4, evaluate=4))
+    one = aim(task, start(kernel("1.0f")), SearchConfig(generations=1, proposals=4, evaluate=4))
     left = [3]
 
     def failing(candidate: Candidate) -> float | Reason:

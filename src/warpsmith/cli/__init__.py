@@ -1,4 +1,4 @@
-"""The command line: parse, wire, call, print. One file a command; a command's module is loaded when it is called."""
+"""The command line: parse, call `app`, print. One file for each command, loaded when it is called."""
 
 from warpsmith.cli._main import main
 

@@ -1,28 +1,26 @@
-"""What commands share about the archive: keeping a record, saying a score."""
+"""What commands print about scores and archived records."""
 
 import sys
 from collections.abc import Iterable
 
-from warpsmith.base import ArchiveError, pluralize
+from warpsmith.app import archive_records
+from warpsmith.base import pluralize
 from warpsmith.records import Record, Score
 
 
-def keep(records: Iterable[Record]) -> None:
-    """Add records that belong to no run. What cannot be kept is said on stderr: the verdict stands all the same."""
-    try:
-        from warpsmith.archive import Archive
+def archive_or_warn(records: Iterable[Record]) -> None:
+    """Archive records that belong to no run; print on stderr why they could not be archived."""
+    warn_not_archived(archive_records(records))
 
-        with Archive.open() as archive, archive.transaction():
-            for record in records:
-                archive.add(None, record)
-    except ArchiveError as error:
-        print(f"not archived: {error}", file=sys.stderr)
-    except ModuleNotFoundError as error:
-        print(f"not archived: Python has no {error.name}; pip install {error.name}.", file=sys.stderr)
+
+def warn_not_archived(why: str) -> None:
+    """Print on stderr why records were not archived, if they were not."""
+    if why:
+        print(f"not archived: {why}", file=sys.stderr)
 
 
 def score_text(score: Score | None, unproven: str = "") -> str:
-    """A score in words that say what it is: a speedup with its interval, or a time that was modelled."""
+    """Return a score as text: a speedup with its interval, or a modelled time."""
     if score is None:
         return "-"
     return f"{score.words}, {pluralize(score.cases, 'case')}{', not evaluated fully' if unproven else ''}"

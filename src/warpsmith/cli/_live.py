@@ -1,4 +1,4 @@
-"""A search while it runs: a panel that redraws on a terminal, a line an event elsewhere."""
+"""The display of a running search: a panel on a terminal, a line for each event elsewhere."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ from warpsmith.cli._output import console
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from warpsmith.search import RunView
+    from warpsmith.search import SearchView
     from warpsmith.search.selection import RankedKernel
 
 SHOWN_LINES = 8
@@ -20,27 +20,27 @@ GPU_EVERY_S = 2.0
 
 
 class Display:
-    """What is shown of a run; `show` takes each view, from whatever thread."""
+    """The panel of a run; `show` may be called from any thread."""
 
     def __init__(self, title: str, gpu: bool) -> None:
         self.title = title
         self._gpu = gpu
         self._busy: int | None = None
         self._lines: list[str] = []
-        self._view: RunView | None = None
+        self._view: SearchView | None = None
 
     def name(self, title: str) -> None:
-        """Say what is shown, once it is known."""
+        """Set the title."""
         self.title = title
 
-    def show(self, view: "RunView") -> None:
-        """Take the next view."""
+    def show(self, view: "SearchView") -> None:
+        """Show the next view."""
         self._view = view
         if view.said:
             self._lines = [*self._lines, view.said][-SHOWN_LINES:]
 
     def poll(self, stop: threading.Event) -> None:
-        """Look how busy the busiest GPU is, until told to stop."""
+        """Read the utilization of the busiest GPU until stopped."""
         from warpsmith.machines.hardware import gpu_state, gpus
 
         while self._gpu and not stop.wait(GPU_EVERY_S):
@@ -60,14 +60,14 @@ class Display:
 
 
 class Lines(Display):
-    """The same where there is no terminal: a line for each thing that happens."""
+    """One line for each event, where there is no terminal."""
 
     def name(self, title: str) -> None:
-        """Print it: whoever is killed has the name of the run to go on with."""
+        """Print the title at once: a killed run is resumed by its name."""
         print(title, flush=True)
 
-    def show(self, view: "RunView") -> None:
-        """Print what happened, and how it stands at the end of a generation."""
+    def show(self, view: "SearchView") -> None:
+        """Print the event, and the totals at the end of a generation."""
         if view.said:
             print(f"  {escape_controls(view.said)}", flush=True)
         if view.phase == "done":
@@ -76,7 +76,7 @@ class Lines(Display):
 
 @contextmanager
 def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
-    """The display that fits where the output goes; none at all for a program that reads JSON."""
+    """Yield the display for stdout; a silent one for JSON."""
     if quiet or not sys.stdout.isatty():
         yield Display(title, gpu) if quiet else Lines(title, gpu)
         return
@@ -93,8 +93,8 @@ def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
         poller.join()
 
 
-def summary(view: "RunView", busy: int | None) -> list[str]:
-    """How a run stands, in lines."""
+def summary(view: "SearchView", busy: int | None) -> list[str]:
+    """Return the state of a run as lines."""
     where = f"generation {view.generation}, {view.phase} {view.done} of {view.slots}"
     spent = f"{pluralize(view.evaluations, 'evaluation')}, {view.minutes:.1f} minutes"
     if view.usd:
@@ -106,7 +106,7 @@ def summary(view: "RunView", busy: int | None) -> list[str]:
 
 
 def best_lines(best: "RankedKernel | None", lineage: tuple[str, ...] = ()) -> list[str]:
-    """The best kernel so far, with its interval where it was measured."""
+    """Return the best kernel and its lineage as lines."""
     from warpsmith.cli._archive import score_text
     from warpsmith.languages.cuda import format_macros
 

@@ -1,4 +1,4 @@
-"""The entry: finds the command in the table, loads its module, and turns what goes wrong into an exit code."""
+"""The entry point: find the command, load its module, and turn errors into exit codes."""
 
 import importlib
 import logging
@@ -26,19 +26,19 @@ OUTRO = """Every command takes --help and --json. Exit codes: 0 done, 1 the cand
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def run(argv: list[str], dispatch: Callable[[list[str]], int] | None = None) -> int:
-    """Run one command; what goes wrong becomes a message and an exit code, here and nowhere else."""
+    """Run one command, and return its exit code. The only place that turns exceptions into messages."""
     as_json = "--json" in argv
     set_encoding()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes minutes says so, on stderr
+    logging.getLogger("warpsmith").setLevel(logging.INFO)  # long builds report on stderr
     try:
         code = (dispatch or call_command)(argv)
-        sys.stdout.flush()  # a reader that is gone is met here and not at Python's end
+        sys.stdout.flush()  # a closed pipe raises here instead of at Python's exit
         return code
     except WarpsmithError as error:
         return print_error(type(error).__name__.removesuffix("Error").lower(), str(error), error.exit_code, as_json)
@@ -56,7 +56,7 @@ def run(argv: list[str], dispatch: Callable[[list[str]], int] | None = None) -> 
 
 
 def call_command(argv: list[str]) -> int:
-    """Answer `--help` and `--version` from the table; hand everything else to the command."""
+    """Answer `--help` and `--version`, or call the command."""
     if not argv or argv[0] in ("-h", "--help"):
         print(overview())
         return 0
@@ -72,7 +72,7 @@ def call_command(argv: list[str]) -> int:
 
 
 def overview() -> str:
-    """The help of the whole program, from the table alone."""
+    """Return the help of the program, from the table alone."""
     parts = [INTRO]
     for section, rows in groupby(COMMANDS, key=lambda row: row.section):
         parts.append("\n".join([section, *(f"  {row.name:<13}{row.summary}" for row in rows)]))
@@ -80,40 +80,40 @@ def overview() -> str:
 
 
 def call(row: Command, argv: list[str]) -> int:
-    """Load the module of a command and run it through typer; typer's own complaints are usage errors."""
+    """Load a command's module and run it through typer, whose errors become usage errors."""
     import typer  # a third of a second with rich: only once a command is known
 
     # typer ships click or its own copy of it; the base of its BadParameter is the UsageError of either.
-    complaint: type[Exception] = typer.BadParameter.__mro__[1]
+    usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     module = importlib.import_module(f"warpsmith.cli.{row.module}")
-    if hasattr(module, "app"):
-        app = module.app
+    if hasattr(module, "group"):
+        app = module.group
     else:
         app = typer.Typer(add_completion=False)
         app.command(row.name)(module.command)
-    if not argv and hasattr(module, "app"):
-        argv = ["--help"]  # a group alone says what is in it, as the program does
+    if not argv and hasattr(module, "group"):
+        argv = ["--help"]  # a group without a command prints its help
     try:
-        with _answering(row):
+        with _announce_interrupts(row):
             code = app(argv, prog_name=f"warpsmith {row.name}", standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.Abort:
         code = INTERRUPTED
-    except complaint as error:
-        raise UsageError(_complaint(error, row)) from None
+    except usage_error as error:
+        raise UsageError(_usage_message(error, row)) from None
     except SystemExit as leave:
-        if isinstance(leave.__context__, BrokenPipeError):  # click ends the program for it, with 1
+        if isinstance(leave.__context__, BrokenPipeError):  # click exits with 1 for a closed pipe
             raise leave.__context__ from None
         raise
-    if code == INTERRUPTED:  # what typer makes of an interrupt, and what a command that has dealt with one returns
+    if code == INTERRUPTED:  # typer's code for an interrupt, and that of a command that handled one
         raise KeyboardInterrupt(row.interrupted)
     return code if isinstance(code, int) else 0
 
 
 @contextmanager
-def _answering(row: Command) -> Iterator[None]:
-    """Answer Ctrl-C at once where a command ends what is in flight first, which may take a minute."""
+def _announce_interrupts(row: Command) -> Iterator[None]:
+    """Print at once on Ctrl-C that running work ends first, which may take a minute."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         print(STOPPING, file=sys.stderr, flush=True)
@@ -131,8 +131,8 @@ def _answering(row: Command) -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _complaint(error: Exception, row: Command) -> str:
-    """What typer has to say, as a sentence, and where the help of the very command is."""
+def _usage_message(error: Exception, row: Command) -> str:
+    """Return typer's message as a sentence, with the help option of the command."""
     full = getattr(error, "format_message", None)  # names the option, which the bare message does not
     text = (str(full() if full else error) or type(error).__name__).replace("Value error, ", "")
     stop = "" if text.endswith((".", "?", "!")) else "."

@@ -1,43 +1,41 @@
-"""Options that more than one command takes."""
+"""Options of more than one command."""
 
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Group
+from warpsmith.evaluation import check_modes, is_measured, settle_device
+from warpsmith.records import Defence, Direction, Group
 
-if TYPE_CHECKING:
-    from warpsmith.records import Defence
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
 Kernel = Annotated[Path, typer.Argument(help="A .cu file.")]
-Pass = Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")]
-Style = Annotated[str | None, typer.Option(help="Which language, torch or plain; by default from the source.")]
+Pass = Annotated[Direction | None, typer.Option(help="The direction; by default from the file's name.")]
+Style = Annotated[str | None, typer.Option(help="The language, torch or plain; by default from the source.")]
 Shapes = Annotated[
     list[str] | None, typer.Option("--input", help="An example input of file.py:Name, as 32x1024:float32; repeatable.")
 ]
 Device = Annotated[str, typer.Option(help="cuda, vgpu (the virtual GPU), or auto: cuda where there is a GPU.")]
-Cases = Annotated[Group | None, typer.Option(help="Which cases to check and time instead of the usual ones.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Run the kernel though this machine cannot confine it well.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many at once; the cores by default.")]
-Gpu = Annotated[str, typer.Option(help="The GPU that the virtual one models, or a .toml file that describes one.")]
+Cases = Annotated[Group | None, typer.Option(help="The group of cases to check and time instead of the usual ones.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Run the kernel although this machine cannot confine it well.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", min=1, max=256, help="Evaluations at once; one per core by default.")
+]
+Gpu = Annotated[str, typer.Option(help="The GPU that the virtual GPU models, or a .toml file that describes one.")]
 Macros = Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VALUE, as a tuner would set.")]
-Claim = Annotated[bool, typer.Option("--claim", help="Time against resident baselines, A B B A.")]
+Claim = Annotated[bool, typer.Option("--claim", help="Evaluate thoroughly; on a GPU, time torch in the same session.")]
 Warm = Annotated[bool, typer.Option("--warm", help="Time without flushing the L2 before each call.")]
-Baselines = Annotated[str, typer.Option(help="Modes of torch to hold it against, with commas; all by default.")]
-Unproven = Annotated[bool, typer.Option("--unproven", help="Take a kernel that was not evaluated fully, and mark it.")]
+Baselines = Annotated[str, typer.Option(help="Modes of torch to compare with, with commas; all by default.")]
+Unproven = Annotated[bool, typer.Option("--unproven", help="Accept and mark a kernel that was not evaluated fully.")]
 Without = Annotated[str, typer.Option(help="Defences to leave out: static, link, virtual; more with commas.")]
 
 
-def read_defences(text: str) -> "frozenset[Defence]":
-    """The defences that a comma-separated text names."""
-    from warpsmith.records import Defence
-
+def read_defences(text: str) -> frozenset[Defence]:
+    """Return the defences that a comma-separated text names."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [defence.value for defence in Defence]
     for name in names:
@@ -47,26 +45,22 @@ def read_defences(text: str) -> "frozenset[Defence]":
 
 
 def read_modes(text: str) -> tuple[str, ...]:
-    """Modes of torch by their names."""
-    from warpsmith.evaluation import check_modes
-
+    """Return the modes of torch that a comma-separated text names."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     check_modes(names)
     return names
 
 
 def warn_of_unmeasured(device: str, given: Mapping[str, object]) -> None:
-    """Say on stderr which of the options change nothing where no time is measured."""
-    from warpsmith.evaluation import settle_device
-
+    """Warn on stderr of options without effect on the virtual GPU."""
     idle = [name for name, value in given.items() if value]
-    if idle and settle_device(device) == "vgpu":
+    if idle and not is_measured(settle_device(device)):
         names = " and ".join(idle)
         print(f"warning: no time is measured on the virtual GPU: nothing comes of {names}.", file=sys.stderr)
 
 
 def read_macros(texts: list[str]) -> dict[str, str]:
-    """Macros by name; one without a value is refused."""
+    """Return macros by name. Raise UsageError for one without a value."""
     for text in texts:
         if "=" not in text:
             raise UsageError(f"Macro {text!r} has no value: write it as NAME=VALUE.")

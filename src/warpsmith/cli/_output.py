@@ -1,4 +1,4 @@
-"""How commands print: JSON for programs, rich text on a terminal, plain lines elsewhere."""
+"""Printing: JSON for programs, rich text on a terminal, plain lines elsewhere."""
 
 import functools
 import io
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.text import Text
 
-GAP = 3  # of a table, between two columns
+GAP = 3  # columns of blanks between two columns of a table
 
 
 def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
-    """Say what went wrong, on stderr for a person or on stdout as JSON, and give the exit code back."""
+    """Print an error on stderr, or as JSON on stdout, and return the exit code."""
     if as_json:
         text, out = json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}), sys.stdout
     else:
@@ -28,7 +28,7 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
     try:
         print(text, file=out, flush=True)
         sys.stdout.flush()
-    except OSError:  # a full disk: what could not be said there is said on stderr, and the exit code stays
+    except OSError:  # stdout is on a full disk: print on stderr instead, with the same exit code
         give_up_stdout()
         if as_json:
             print(f"error: {escape_controls(message)}", file=sys.stderr)
@@ -36,19 +36,19 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
 
 
 def give_up_stdout() -> None:
-    """Send to nowhere what stdout still holds, or Python would fail on it at its end and change the exit code."""
+    """Discard the rest of stdout; otherwise Python fails at its end and changes the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def set_encoding() -> None:
-    """UTF-8 in pipes and files, as in every file that we read; a terminal of another encoding shows what it can."""
+    """Write UTF-8 to pipes and files; replace characters that a terminal cannot show."""
     for out in (sys.stdout, sys.stderr):
         if isinstance(out, io.TextIOWrapper):
             out.reconfigure(encoding=None if out.isatty() else "utf-8", errors="replace")
 
 
 def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document."""
 
     def plain(part: Any) -> Any:
         if hasattr(part, "model_dump"):
@@ -59,7 +59,7 @@ def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
 
 
 def console(terminal_columns: int | None = None) -> "Console":
-    """A rich console: colours on a terminal, none elsewhere, no wrapping of piped lines; brackets are what they are.
+    """Return a console with colours on a terminal, and without wrapping elsewhere.
 
     `terminal_columns` makes a terminal of that width, whatever stdout is.
     """
@@ -76,7 +76,7 @@ def console(terminal_columns: int | None = None) -> "Console":
 
 @functools.cache
 def _kind_of_console() -> "type[Console]":
-    """One whose escape sequences are its own: what it is given to print has none that a terminal would obey."""
+    """Return the console class; it escapes control sequences in printed text, which may come from a candidate."""
     from rich.console import Console  # slow to import, and JSON output needs none of it
     from rich.segment import Segment
 
@@ -89,7 +89,7 @@ def _kind_of_console() -> "type[Console]":
 
 
 def coloured(*parts: str | tuple[str, str]) -> "Text":
-    """A line of plain parts and of parts with a style."""
+    """Return a line of plain and styled parts."""
     from rich.text import Text
 
     return Text.assemble(*parts)
@@ -98,7 +98,7 @@ def coloured(*parts: str | tuple[str, str]) -> "Text":
 def print_table(
     columns: Sequence[str], rows: "Iterable[Sequence[str | Text]]", title: str = "", out: "Console | None" = None
 ) -> None:
-    """A table where one fits; on a terminal that is too narrow for its words, a line for each cell: no name is cut."""
+    """Print a table; on a terminal too narrow for its words, a line for each cell, so that no name is cut."""
     from rich import box
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""How verdicts become exit codes and lines."""
+"""Exit codes and lines of verdicts."""
 
 from warpsmith.records import StageResult, Verdict
 
@@ -6,6 +6,6 @@ EXIT = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.FAULT: 3, Verdict.SKIP: 4, Ver
 
 
 def headline(result: StageResult) -> str:
-    """A stage's name, verdict, reason and seconds."""
+    """Return a stage's name, verdict, reason and seconds."""
     reason = f" ({result.reason})" if result.reason else ""
     return f"{result.stage}: {result.verdict}{reason} in {result.seconds:.1f} s"

@@ -14,12 +14,12 @@ from warpsmith.cli._output import console, print_error, print_json
 
 def command(
     run: Annotated[str, typer.Argument(help="The name of a run.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write the kernel; in the data folder by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; in the data folder by default.")] = None,
     source: Annotated[bool, typer.Option("--source", help="Print the kernel's text and write no file.")] = False,
     unproven: Unproven = False,
     as_json: Json = False,
 ) -> int:
-    """Write the best kernel out and print its path, its score and how to evaluate it again; exit code 4 for none."""
+    """Write the best kernel, and print its path, score and eval command; exit code 4 for none."""
     found = best(run, out, allow_unproven=unproven, is_written=not source)
     if found is None:
         why = shell_line("warpsmith", "show", run)

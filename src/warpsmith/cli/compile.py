@@ -1,42 +1,29 @@
-"""`warpsmith compile`: a kernel to an artifact, with its resources and what the compiler said."""
+"""`warpsmith compile`: the artifact of a kernel, its resources and the diagnostics of the compiler."""
 
 from typing import Annotated
 
 import typer
 
-from warpsmith.app import read_kernel
+from warpsmith import app
+from warpsmith.app import KernelRequest
 from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.languages import compile_candidate
-from warpsmith.languages.nvcc import DEFAULT_ARCH, Compiled, CompileOptions
-from warpsmith.records import CompileFacts, Finding, StageResult, Task
+from warpsmith.languages.nvcc import DEFAULT_ARCH, Compiled
+from warpsmith.records import CompileFacts, Finding, StageResult
 
 
 def command(
     kernel: Kernel,
-    target: Annotated[str | None, typer.Option("--task", help="Hold its signature to a task's.")] = None,
+    target: Annotated[str | None, typer.Option("--task", help="Check the signature against this task.")] = None,
     direction: Pass = None,
     language: Style = None,
     arch: Annotated[str, typer.Option(help="The architecture to compile for.")] = DEFAULT_ARCH,
     macro: Macros = None,
     as_json: Json = False,
 ) -> int:
-    """Compile one kernel; exit code 1 when it does not compile or does not fit the task."""
-    task = _task(target) if target else None
-    candidate = read_kernel(kernel, task.name if task else "", direction, language, read_macros(macro or []))
-    options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
-    signature = task.signature(candidate.direction) if task else None
-    return _report(compile_candidate(candidate, signature, options), as_json)
-
-
-def _task(target: str) -> Task:
-    from warpsmith.tasks.host import open_task  # a task may need torch; a kernel alone does not
-
-    with open_task(target) as opened:
-        return opened.describe()
-
-
-def _report(made: Compiled, as_json: bool) -> int:
+    """Compile one kernel; exit code 1 if it does not compile or does not match the task."""
+    request = KernelRequest(kernel, target or "", direction, language, read_macros(macro or []))
+    made = app.compile_kernel(request, arch)
     if as_json:
         print_json(made.result)
     else:

@@ -1,12 +1,12 @@
-"""`warpsmith eval`: one kernel to a verdict with its evidence and its times."""
+"""`warpsmith eval`: the verdict on one kernel with its evidence and its times."""
 
 from typing import Annotated
 
 import typer
 
-from warpsmith.app import read_kernel
+from warpsmith import app, evaluation
 from warpsmith.base import pluralize
-from warpsmith.cli._archive import keep
+from warpsmith.cli._archive import archive_or_warn
 from warpsmith.cli._options import (
     Baselines,
     Cases,
@@ -27,6 +27,7 @@ from warpsmith.cli._options import (
 )
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
+from warpsmith.evaluation import EvaluationConfig, profile
 from warpsmith.records import (
     CaseTiming,
     CheckFacts,
@@ -55,13 +56,11 @@ def command(
     warm: Warm = False,
     baselines: Baselines = "",
     trust: Trust = False,
-    archive: Annotated[bool, typer.Option(help="Keep the record in the archive.")] = True,
+    archive: Annotated[bool, typer.Option(help="Save the record in the archive.")] = True,
     as_json: Json = False,
 ) -> int:
-    """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
-    from warpsmith.evaluation import EvaluationConfig, grade
-
-    chosen = EvaluationConfig(
+    """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 fault of warpsmith, 4 no verdict."""
+    config = EvaluationConfig(
         device=device,
         cases=(cases,) if cases else (),
         gpu=gpu,
@@ -70,14 +69,15 @@ def command(
         cache="warm" if warm else "cold",
         baselines=read_modes(baselines),
     )
-    warn_of_unmeasured(device, {"--claim": claim, "--warm": warm, "--baselines": baselines})
-    record = grade(read_kernel(kernel, target, direction, language, read_macros(macro or [])), chosen)
+    warn_of_unmeasured(device, {"--warm": warm, "--baselines": baselines})
+    candidate = app.read_kernel(kernel, target, direction, language, read_macros(macro or []))
+    record = evaluation.grade(candidate, config)
     if as_json:
         print_json(record)
     else:
         _print(kernel.name, record)
     if archive:
-        keep([record])
+        archive_or_warn([record])
     return EXIT[record.concluded]
 
 
@@ -106,12 +106,10 @@ def _print_facts(result: StageResult) -> None:
 
 
 def _print_compiled(facts: CompileFacts, failed: bool) -> None:
-    from warpsmith.evaluation.profile import describe_losses
-
     if failed:
         _print_findings(facts.findings)
     else:
-        console().print("".join(f"    {loss}\n" for loss in describe_losses(facts)), end="")
+        console().print("".join(f"    {loss}\n" for loss in profile.describe_losses(facts)), end="")
 
 
 def _print_check(facts: CheckFacts) -> None:
@@ -153,7 +151,7 @@ def _call(case: CaseTiming) -> str:
 
 
 def _against(case: CaseTiming) -> str:
-    """Every baseline with its time; the best one with the ratio, its interval and what may be said."""
+    """Return the ratio to the best baseline with its interval, then the time of every baseline."""
     parts = [f"{name} {time.us:.2f} µs" for name, time in case.baselines.items()]
     if case.speedup is not None:
         ratio = f"{case.speedup.value:.3f}× ({case.speedup.low:.3f}–{case.speedup.high:.3f}) {case.best}"

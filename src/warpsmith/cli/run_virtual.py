@@ -2,83 +2,36 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from warpsmith.app import read_kernel
-from warpsmith.base import UsageError, find_nearest
+from warpsmith import app
+from warpsmith.app import KernelRequest
 from warpsmith.cli._options import Json, Kernel, Pass, Style
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT
-from warpsmith.records import (
-    Case,
-    Finding,
-    Group,
-    KernelCounters,
-    StageResult,
-    Task,
-    Trial,
-    VirtualFacts,
-)
-
-if TYPE_CHECKING:
-    from warpsmith.evaluation.check import CheckSubject
+from warpsmith.evaluation import profile
+from warpsmith.records import Finding, KernelCounters, StageResult, VirtualFacts
 
 SHOWN_FINDINGS = 20
-CALL_S = 120.0  # of one call: a case that is named may be a large one
 
 
 def command(
     kernel: Kernel,
     task: Annotated[str, typer.Option(help="The task it implements: a suite task, or a path as `tasks show` takes.")],
-    case: Annotated[str | None, typer.Option(help="A case by name; all smoke cases when not given.")] = None,
+    case: Annotated[str | None, typer.Option(help="A case by name; all smoke cases by default.")] = None,
     direction: Pass = None,
     language: Style = None,
     gpu: Annotated[str, typer.Option(help="The GPU to model, or a .toml file that describes one.")] = "H200",
     seed: Annotated[int, typer.Option(help="The seed of the inputs.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
-    from warpsmith.evaluation.check import CheckSubject
-    from warpsmith.languages import compile_candidate
-    from warpsmith.languages.nvcc import CompileOptions
-    from warpsmith.machines.virtual import VirtualMachine
-    from warpsmith.tasks.host import open_task
-
-    arch = VirtualMachine.of(gpu).arch
-    with open_task(task) as opened:
-        described = opened.describe()
-        trials = [Trial(case=one, seed=seed) for one in _cases(described, case)]
-        candidate = read_kernel(kernel, described.name, direction, language)
-        options = CompileOptions.of(described, arch)
-        compiled = compile_candidate(candidate, described.signature(candidate.direction), options)
-        results = [compiled.result]
-        if compiled.artifact is not None:
-            subject = CheckSubject(described, candidate.direction, opened.problem, candidate.language)
-            results += [_run(subject, trial, compiled.artifact, gpu) for trial in trials]
+    """Compile a kernel, run it without a GPU on a task's small cases, and print its findings."""
+    request = KernelRequest(kernel, task, direction, language, gpu=gpu, case=case)
+    results = app.run_virtual(request, seed)
     print_json(results) if as_json else _print(kernel, results)
     raise typer.Exit(max(EXIT[result.verdict] for result in results))
-
-
-def _run(subject: "CheckSubject", trial: Trial, artifact: Path, gpu: str) -> StageResult:
-    from warpsmith.evaluation.verify import run_virtual
-    from warpsmith.machines.virtual import ExecutorSettings, VirtualSession, describe
-
-    entry, signature, modelled = subject.direction.value, subject.task.signature(subject.direction), describe(gpu)
-    with VirtualSession(artifact, entry, signature, modelled, ExecutorSettings(), call_s=CALL_S) as session:
-        return run_virtual(subject, trial, session, modelled)
-
-
-def _cases(task: Task, name: str | None) -> Sequence[Case]:
-    if name is None:
-        return task.group_or_first(Group.SMOKE)
-    found = [case for case in task.cases if case.name == name]
-    if not found:
-        known = [case.name for case in task.cases]
-        near = ", ".join(find_nearest(name, known) or known)
-        raise UsageError(f"Task {task.name} has no case {name}; it has {near}.")
-    return found
 
 
 def _print(kernel: Path, results: Sequence[StageResult]) -> None:
@@ -120,19 +73,15 @@ def _print_facts(facts: VirtualFacts) -> None:
 
 
 def _finding(finding: Finding) -> tuple[str, ...]:
-    from warpsmith.evaluation.profile import plain_name
-
     place = f"{finding.place.file}:{finding.place.line}" if finding.place else "-"
-    return finding.checker, place, plain_name(finding.kernel) or "-", str(finding.count), finding.message
+    return finding.checker, place, profile.plain_name(finding.kernel) or "-", str(finding.count), finding.message
 
 
 def _counters(row: KernelCounters) -> tuple[str, ...]:
-    from warpsmith.evaluation.profile import plain_name
-
     sectors = row.global_load_sectors + row.global_store_sectors
     modelled = row.modelled
     return (
-        plain_name(row.name),
+        profile.plain_name(row.name),
         str(row.launches),
         "x".join(map(str, row.grid)),
         "x".join(map(str, row.block)),

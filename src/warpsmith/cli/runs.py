@@ -1,20 +1,14 @@
-"""`warpsmith runs`: every search that the archive holds."""
+"""`warpsmith runs`: the searches of the archive."""
 
-from warpsmith.app import stands
+from warpsmith import app
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json, print_table
 
 
 def command(as_json: Json = False) -> int:
-    """List the runs, the latest first, with how they stand and the best kernel of each."""
-    from warpsmith.archive import Archive, describe_run_line
-
-    with Archive.open() as archive:
-        found = [
-            describe_run_line(archive, run).model_copy(update={"stands": stands(archive, run)})
-            for run in archive.runs()
-        ]
+    """List the runs, the latest first, with state and best kernel."""
+    found = app.list_runs()
     if as_json:
         print_json(found)
     elif not found:

@@ -1,10 +1,10 @@
-"""`warpsmith show RUN`: one search in a page."""
+"""`warpsmith show RUN`: one search on a page."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app import stands
+from warpsmith import app
 from warpsmith.base import shell_line
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
@@ -14,16 +14,12 @@ from warpsmith.records import ELSEWHERE, RunState
 if TYPE_CHECKING:
     from warpsmith.archive import ArchivedKernel, RunSummary
 
-SHORT = 12  # digits of an id that are shown
+SHORT = 12  # shown digits of an id
 
 
 def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_json: Json = False) -> int:
-    """Settings, how the evaluations ended, the best kernel with its interval and its lineage, what the models cost."""
-    from warpsmith.archive import Archive, summarize
-
-    with Archive.open() as archive:
-        summary = summarize(archive, run)
-        found = summary.model_copy(update={"stands": stands(archive, summary.run)})
+    """Show a run: settings, outcomes of its evaluations, best kernel with lineage, cost of the models."""
+    found = app.show_run(run)
     if as_json:
         print_json(found)
     else:
@@ -77,14 +73,14 @@ def _print_best(found: "RunSummary") -> None:
 
 
 def _next(found: "RunSummary") -> list[str]:
-    """The commands that go on; where the first kernel is wrong only another run does."""
+    """Return the commands that continue the run; after a wrong first kernel, the command of a new run."""
     run = found.run
     if run.waits and run.why != ELSEWHERE:
         away = ["--requests", "F.jsonl"] if run.settings.get("elsewhere") == "True" else []
         return [run.go_on, shell_line("warpsmith", "tell", run.name, "DIR", *away)]
     if run.state is RunState.FAILED and found.best is None and found.evaluations:
-        way = ("--direction", run.direction.value, "--from", "KERNEL")
-        return [shell_line("warpsmith", "optimize", run.target, *way)]
+        options = ("--direction", run.direction.value, "--from", "KERNEL")
+        return [shell_line("warpsmith", "optimize", run.target, *options)]
     return [] if run.state is RunState.DONE else [run.go_on]
 
 

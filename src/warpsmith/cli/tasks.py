@@ -9,12 +9,12 @@ from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli.tasks_filter import filter_tasks
 from warpsmith.records import Direction, Group, Model, Task
 
-app = typer.Typer(add_completion=False, help="List, show and filter tasks.")
-app.command("filter")(filter_tasks)
+group = typer.Typer(add_completion=False, help="List, show and filter tasks.")
+group.command("filter")(filter_tasks)
 
 
 class Skeleton(Model):
-    """A kernel file to start from, for a program."""
+    """A kernel file to start from."""
 
     task: str
     direction: Direction
@@ -22,9 +22,9 @@ class Skeleton(Model):
     source: str
 
 
-@app.command("list")
+@group.command("list")
 def list_tasks(as_json: Json = False) -> None:
-    """The tasks of the suite."""
+    """List the tasks of the suite."""
     from warpsmith.tasks.suite import suite
 
     found = suite()
@@ -53,16 +53,16 @@ def _row(task: Task) -> dict[str, object]:
     }
 
 
-@app.command("show")
+@group.command("show")
 def show(
     target: Target,
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print a kernel file with the exact signature.")] = False,
-    direction: Annotated[Direction, typer.Option(help="Which pass, for --skeleton.")] = Direction.FORWARD,
-    language: Annotated[str, typer.Option(help="Which language, for --skeleton: torch or plain.")] = "torch",
+    direction: Annotated[Direction, typer.Option(help="The direction, for --skeleton.")] = Direction.FORWARD,
+    language: Annotated[str, typer.Option(help="The language, for --skeleton: torch or plain.")] = "torch",
     inputs: Shapes = None,
     as_json: Json = False,
 ) -> None:
-    """One task: its function, signatures, cases, tolerance; or a kernel file to start from."""
+    """Show a task: function, signatures, cases, tolerance; or a kernel file to start from."""
     from warpsmith.tasks.host import OpenOptions, open_task
     from warpsmith.tasks.inputs import read_shape
 

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
         wanted,
     )
     from warpsmith.evaluation.batch import Ahead, BadLine, BatchLine, Results, read_requests, run_batch
-    from warpsmith.evaluation.config import EvaluationConfig, check_modes, is_measured, machine_for, settle_device
+    from warpsmith.evaluation.config import (
+        AUTO,
+        DEVICES,
+        EvaluationConfig,
+        check_modes,
+        is_measured,
+        machine_for,
+        settle_device,
+    )
     from warpsmith.evaluation.corpus import (
         Audit,
         CorpusFile,

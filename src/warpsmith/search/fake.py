@@ -1,4 +1,4 @@
-"""An evaluator for tests, demos and measurements: the time of a kernel is a function of its text. Runs nothing."""
+"""A fake evaluator for tests, demos and benchmarks: a kernel's time is a function of its text."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,11 +26,11 @@ ENDS = {
     Reason.HARNESS: Verdict.FAULT,
     Reason.UNCONFINED: Verdict.FAULT,
     Reason.DISTURBED: Verdict.QUARANTINE,
-}  # every other reason is the kernel's fault
+}  # every other reason is a FAIL
 
 
 def fake_record(candidate: Candidate, told: float | Reason, binding: str = "dram") -> Record:
-    """A record that passed in so many microseconds, or ended for a reason."""
+    """Return a record that passed in `told` microseconds, or that ended with a reason."""
     record = Record(
         candidate=candidate, task_version="fake", environment=HERE, options=EvaluationOptions(device="fake")
     )
@@ -45,12 +45,12 @@ def fake_record(candidate: Candidate, told: float | Reason, binding: str = "dram
 
 
 def fake_evaluator(clock: Clock) -> Callable[[Candidate], Record]:
-    """An evaluator that answers at once by a clock of its own."""
+    """Return an evaluator that takes its times from `clock`."""
     return lambda candidate: fake_record(candidate, clock(candidate))
 
 
 def macro_clock(costs: Mapping[str, Mapping[str, float]], base_us: float = 100.0) -> Clock:
-    """A time that is a product of one factor a macro's value; what is not named costs nothing."""
+    """Return a clock that multiplies one factor for each macro value; values without a factor cost nothing."""
 
     def clock(candidate: Candidate) -> float | Reason:
         factors = [costs.get(name, {}).get(value, 1.0) for name, value in candidate.macros.items()]

@@ -1,6 +1,7 @@
-"""What a run writes down, and how it is read again: plans, answers, reviews, proposals, generations, lessons.
+"""The notes of a run in the archive: plans, answers, reviews, proposals, generations, lessons.
 
-A slot is finished when its proposal is noted; proposal and record are one transaction, so a kill leaves both or none.
+A slot is finished when its proposal is saved. Proposal and record are one transaction, so a killed process leaves both
+or neither.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,13 +13,17 @@ from warpsmith.archive import Archive
 from warpsmith.languages.cuda import cell
 from warpsmith.llm import ModelAnswer
 from warpsmith.records import GENERATION, LESSON, PROPOSAL, Candidate, Lesson, Model, ModelCall, Record
-from warpsmith.search.proposals import MOST_KEPT, Opinion
-from warpsmith.search.selection.fitness import fitness
-from warpsmith.search.slot import Proposal, Slot
+from warpsmith.search.proposals import MOST_KEPT
+from warpsmith.search.selection.population import find_fitness
+from warpsmith.search.slots import Opinion, Proposal, Slot
 from warpsmith.search.state import Result
 
 WAITING = "waiting"
-PLAN, ANSWER, REVIEW = "plan", "answer", "review"  # of one generation as PROPOSAL is, so that each is read by itself
+PLAN, ANSWER, REVIEW = (
+    "plan",
+    "answer",
+    "review",
+)  # the generation's number is part of the kind, so that one generation is read alone
 
 
 class Plan(Model):
@@ -28,7 +33,7 @@ class Plan(Model):
 
 
 class PendingCandidate(Model):
-    """A candidate that is evaluated elsewhere."""
+    """A candidate that another machine evaluates."""
 
     proposal: Proposal
     candidate: Candidate
@@ -36,67 +41,67 @@ class PendingCandidate(Model):
 
 @dataclass(frozen=True)
 class RunLedger:
-    """One run in the archive."""
+    """The notes of one run."""
 
     archive: Archive
     run: str
 
-    def plan(self, slots: Sequence[Slot]) -> None:
-        """Keep a generation's plan before anything of it is done."""
+    def save_plan(self, slots: Sequence[Slot]) -> None:
+        """Save the plan of a generation before any of its slots is filled."""
         body = _json(Plan(slots=tuple(slots)))
         self.archive.note(self.run, _kind(PLAN, slots[0].generation), body, name=PLAN)
 
-    def planned(self, generation: int) -> tuple[Slot, ...]:
-        """The plan of a generation that was begun; none when it was not."""
+    def load_plan(self, generation: int) -> tuple[Slot, ...]:
+        """Return the slots of a planned generation, or none."""
         found = self.archive.notes(self.run, _kind(PLAN, generation))
         return Plan.model_validate(found[0].body).slots if found else ()
 
-    def answer(self, slot: Slot, answer: ModelAnswer, part: str = "") -> None:
-        """Keep what a model said, and what it cost, before it is looked at."""
+    def save_answer(self, slot: Slot, answer: ModelAnswer, part: str = "") -> None:
+        """Save a model's answer and its cost before it is parsed."""
         with self.archive.transaction():
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
             self._spend(slot.operator, answer)
 
-    def lose(self, slot: Slot, usd: float) -> None:
-        """Keep what a model cost that gave no answer."""
+    def save_lost_cost(self, slot: Slot, usd: float) -> None:
+        """Save the cost of a request that gave no answer."""
         if usd:
             self.archive.spend(self.run, ModelCall(model=slot.model, operator=slot.operator, usd=usd))
 
-    def answers(self, generation: int) -> dict[str, ModelAnswer]:
-        """What models said in a generation, by slot."""
+    def load_answers(self, generation: int) -> dict[str, ModelAnswer]:
+        """Return the answers of a generation by the names of their slots."""
         notes = self.archive.notes(self.run, _kind(ANSWER, generation))
         return {note.name: ModelAnswer.model_validate(note.body) for note in notes}
 
-    def review(self, slot: Slot, opinion: Opinion) -> None:
-        """Keep what reviewers said of a slot's candidate, and what it cost, whatever becomes of the candidate."""
+    def save_review(self, slot: Slot, opinion: Opinion) -> None:
+        """Save the reviews of a slot's candidate and their cost."""
         with self.archive.transaction():
             self.archive.note(self.run, _kind(REVIEW, slot.generation), _json(opinion), name=slot.name)
             for answer in opinion.answers:
                 self._spend(REVIEW, answer)
 
-    def reviews(self, generation: int) -> dict[str, Opinion]:
-        """What reviewers said in a generation, by slot."""
+    def load_reviews(self, generation: int) -> dict[str, Opinion]:
+        """Return the reviews of a generation by the names of their slots."""
         notes = self.archive.notes(self.run, _kind(REVIEW, generation))
         return {note.name: Opinion.model_validate(note.body) for note in notes}
 
-    def wait(self, proposal: Proposal, candidate: Candidate) -> None:
-        """Keep a candidate that is evaluated elsewhere, until its record comes."""
+    def save_waiting(self, proposal: Proposal, candidate: Candidate) -> None:
+        """Save a candidate until its record comes from another machine."""
         body = _json(PendingCandidate(proposal=proposal, candidate=candidate))
         self.archive.note(self.run, WAITING, body, name=proposal.slot.name)
 
-    def waiting(self) -> list[PendingCandidate]:
-        """The candidates that wait for a record."""
+    def load_waiting(self) -> list[PendingCandidate]:
+        """Return the candidates that wait for a record."""
         return [PendingCandidate.model_validate(note.body) for note in self.archive.notes(self.run, WAITING)]
 
-    def finish(self, result: Result) -> None:
-        """Keep a finished slot: its proposal and its record, both or none."""
+    def save_result(self, result: Result) -> None:
+        """Save a finished slot: its proposal and its record in one transaction."""
         slot, record = result.slot, result.record
         with self.archive.transaction():
             kind = _kind(PROPOSAL, slot.generation)
             self.archive.note(self.run, kind, _json(result.proposal), name=slot.name)
             self.archive.delete_note(self.run, WAITING, slot.name)
             if record is not None:
-                found = fitness(record)
+                found = find_fitness(record)
                 binding = found.binding if found else ""
                 self.archive.add(
                     self.run,
@@ -110,26 +115,26 @@ class RunLedger:
                 )
 
     def close_generation(self, generation: int, learned: Sequence[Lesson]) -> None:
-        """A generation is complete; its lessons stay, for this run and for other tasks."""
+        """Mark a generation as complete, and save its lessons for all runs."""
         with self.archive.transaction():
             self.archive.note(self.run, GENERATION, generation, name=str(generation))
             for number, lesson in enumerate(learned):
                 self.archive.note(None, LESSON, _json(lesson), name=f"{self.run}:{generation}:{number}")
 
-    def generations(self) -> Iterator[list[Result]]:
-        """The results of every complete generation, oldest first, one in memory at a time."""
+    def load_generations(self) -> Iterator[list[Result]]:
+        """Yield the results of each complete generation, oldest first."""
         complete = {int(note.name) for note in self.archive.notes(self.run, GENERATION)}
         for generation in sorted(complete):
-            yield self.finished(generation)
+            yield self.load_results(generation)
 
-    def finished(self, generation: int) -> list[Result]:
-        """The finished slots of a generation."""
+    def load_results(self, generation: int) -> list[Result]:
+        """Return the finished slots of a generation."""
         notes = self.archive.notes(self.run, _kind(PROPOSAL, generation))
         proposals = [Proposal.model_validate(note.body) for note in notes]
         return [Result(one, self._record(one)) for one in proposals]
 
-    def lessons(self) -> list[Lesson]:
-        """What was learned in other runs, the latest."""
+    def load_lessons(self) -> list[Lesson]:
+        """Return the latest lessons of other runs."""
         notes = self.archive.notes(None, LESSON)
         own = f"{self.run}:"
         return [Lesson.model_validate(note.body) for note in notes if not note.name.startswith(own)][-MOST_KEPT:]
@@ -146,7 +151,7 @@ class RunLedger:
         self.archive.spend(self.run, call)
 
     def _record(self, proposal: Proposal) -> Record | None:
-        """The record that finished a slot."""
+        """Return the record that finished a slot, if it has one."""
         if not proposal.candidate:
             return None
         entries = self.archive.records(self.run, candidate=proposal.candidate)

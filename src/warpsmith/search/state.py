@@ -1,6 +1,6 @@
-"""What a run knows, folded from its finished generations in order, so that a resumed run knows the same.
+"""The state of a run, computed from its finished generations in order, so that a resumed run has the same state.
 
-Everything here is bounded: a run of ten thousand proposals holds as much as one of a hundred.
+Its size is bounded: ten thousand proposals take as much memory as a hundred.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -11,47 +11,34 @@ from math import log2
 from warpsmith.base import digest
 from warpsmith.languages.cuda import Novelty, read_space
 from warpsmith.records import Lesson, Record, Verdict
-from warpsmith.search.proposals import SEED, TRANSLATE, TUNE, Broken, kept, lesson_of
-from warpsmith.search.proposals.evidence import evidence
-from warpsmith.search.selection import Arm, Bandit, Population, RankedKernel, Trials, point
-from warpsmith.search.slot import Proposal, Slot, SlotOutcome
+from warpsmith.search.proposals import SEED, TRANSLATE, TUNE, BrokenKernel, latest_lessons, make_lesson
+from warpsmith.search.proposals.evidence import describe_failure
+from warpsmith.search.selection import Arm, Bandit, Population, RankedKernel, TunerTrials, point_of
+from warpsmith.search.slots import Proposal, Result, Slot, SlotOutcome, harness_errors, outcome_word
 
 MOST_BROKEN = 16
-MOST_TUNED = 16  # sources whose points are remembered
-RIGHT = 0.1  # what a correct kernel pays that is no faster
-SETTLED = (Verdict.PASS, Verdict.FAIL)  # a quarantine or a fault of ours says nothing of a kernel
-
-
-@dataclass(frozen=True)
-class Result:
-    """A finished slot: what came of it and its record, if it was evaluated."""
-
-    proposal: Proposal
-    record: Record | None = None
-
-    @property
-    def slot(self) -> Slot:
-        """The slot."""
-        return self.proposal.slot
+MOST_TUNED = 16  # sources whose tried points are kept
+RIGHT = 0.1  # reward of a correct kernel that is no faster
+SETTLED = (Verdict.PASS, Verdict.FAIL)  # other verdicts say nothing about the kernel
 
 
 @dataclass
 class SearchState:
-    """The knowledge of a run."""
+    """The state of a run."""
 
     task: str
     bandit: Bandit
     population: Population = field(default_factory=Population)
     novelty: Novelty = field(default_factory=Novelty)
     lessons: list[Lesson] = field(default_factory=list)
-    broken: OrderedDict[str, Broken] = field(default_factory=OrderedDict)
-    chains: dict[int, Broken] = field(default_factory=dict)
-    trials: OrderedDict[str, Trials] = field(default_factory=OrderedDict)
+    broken: OrderedDict[str, BrokenKernel] = field(default_factory=OrderedDict)
+    chains: dict[int, BrokenKernel] = field(default_factory=dict)
+    trials: OrderedDict[str, TunerTrials] = field(default_factory=OrderedDict)
     ideas: Counter[str] = field(default_factory=Counter)
     funnel: Counter[str] = field(default_factory=Counter)
-    failures: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # last words of models, and mishaps
-    generation: int = 0  # the next one
-    evolved: int = 0  # generations after the first kernel was there
+    failures: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # latest errors of models and of the harness
+    generation: int = 0  # the next generation
+    evolved: int = 0  # generations after the first kernel
     translations: int = 0  # rounds of translation
     evaluations: int = 0
     usd: float = 0.0
@@ -59,79 +46,81 @@ class SearchState:
     silent: int = 0  # generations in which every model failed
     out_of_budget: bool = False
 
-    def absorb(self, results: Sequence[Result]) -> list[Lesson]:
-        """Take a whole generation in, place by place; the new lessons come back."""
+    def add_generation(self, results: Sequence[Result]) -> list[Lesson]:
+        """Add a whole generation, and return its new lessons."""
         before = self.population.best
         ordered = sorted(results, key=lambda one: one.slot.place)
-        learned = [lesson for one in ordered if (lesson := self._take(one, before)) is not None]
-        self.lessons = kept([*self.lessons, *learned])
+        learned = [lesson for one in ordered if (lesson := self._add(one, before)) is not None]
+        self.lessons = latest_lessons([*self.lessons, *learned])
         self._count(ordered, before)
         return learned
 
-    def hope(self) -> None:
-        """Whoever goes on with a run may have mended a server or raised the budget: models are asked again."""
+    def reset_model_failures(self) -> None:
+        """Ask models again in a resumed run: the server may work, or the budget may be larger."""
         self.silent, self.out_of_budget = 0, False
 
-    def _take(self, one: Result, before: RankedKernel | None) -> Lesson | None:
+    def _add(self, one: Result, before: RankedKernel | None) -> Lesson | None:
+        """Add one result, and return its lesson if it has one."""
         proposal, slot = one.proposal, one.slot
         self.usd += proposal.usd
-        self.funnel[verdict_word(one)] += 1
+        self.funnel[outcome_word(one)] += 1
         self.ideas[slot.idea] += bool(slot.idea)
         if proposal.outcome in (SlotOutcome.MODEL_FAILED, SlotOutcome.OUT_OF_BUDGET):
             self.failures.append(proposal.detail)
             self.out_of_budget |= proposal.outcome is SlotOutcome.OUT_OF_BUDGET
-        self.failures.extend(mishap(one))
-        member = self._record(one) if one.record is not None else None
-        self._fault(one, member)
-        over = self._over_parent(slot, member, before)
-        if slot.model and slot.operator != TRANSLATE and not mishap(one):
+        self.failures.extend(harness_errors(one))
+        member = self._add_record(one) if one.record is not None else None
+        self._keep_broken(one, member)
+        over = self._gain_over_parent(slot, member, before)
+        if slot.model and slot.operator != TRANSLATE and not harness_errors(one):
             reward = RIGHT + max(0.0, log2(over)) if over else 0.0
-            self.bandit.tell(Arm(slot.model, slot.operator), reward, proposal.price_usd)
+            self.bandit.add_pull(Arm(slot.model, slot.operator), reward, proposal.price_usd)
         if one.record is None or slot.operator == SEED:
             return None
-        return lesson_of(self.task, _what(proposal), one.record, over)
+        return make_lesson(self.task, _describe_change(proposal), one.record, over)
 
-    def _record(self, one: Result) -> RankedKernel | None:
+    def _add_record(self, one: Result) -> RankedKernel | None:
+        """Add a record to the population, and return its member if it has a time."""
         record = one.record
         assert record is not None
         candidate = record.candidate
         self.evaluations += 1
         if record.verdict in SETTLED:
             self.novelty.add(candidate.source, candidate.macros)
-            self.broken.pop(one.slot.broken, None)  # its repair stands for it, right or wrong
+            self.broken.pop(one.slot.broken, None)  # the repair replaces it, right or wrong
         else:
             self.novelty.add_undecided(candidate.source, candidate.macros)
         member = self.population.add(record, one.slot.generation, one.proposal.name)
-        self._trial(record, member)
+        self._add_trial(record, member)
         return member
 
-    def _trial(self, record: Record, member: RankedKernel | None) -> None:
-        """Remember the point; a mishap says nothing of it, but it is not tried again."""
+    def _add_trial(self, record: Record, member: RankedKernel | None) -> None:
+        """Save the tried point; a failed evaluation of the harness counts as tried too."""
         source = record.candidate.source
         key = digest(source)
         if key not in self.trials:
-            self.trials[key] = Trials(read_space(source))
-        self.trials[key].gains[point(record.candidate.macros)] = member.gain if member else None
+            self.trials[key] = TunerTrials(read_space(source))
+        self.trials[key].gains[point_of(record.candidate.macros)] = member.gain if member else None
         self.trials.move_to_end(key)
         while len(self.trials) > MOST_TUNED:
             self.trials.popitem(last=False)
 
-    def _fault(self, one: Result, member: RankedKernel | None) -> None:
-        """Keep what went wrong, for a repair or for the next attempt of a translation."""
-        found = broken_of(one)
+    def _keep_broken(self, one: Result, member: RankedKernel | None) -> None:
+        """Save a failed kernel for a repair, or for the next attempt of a translation."""
+        found = find_broken(one)
         if member is not None or found is None or one.slot.operator == TUNE:
             return
         if one.slot.operator == TRANSLATE:
             self.chains[one.slot.place] = found
             return
-        if one.proposal.outcome is SlotOutcome.BAD_ANSWER:  # holds no kernel that could be repaired
+        if one.proposal.outcome is SlotOutcome.BAD_ANSWER:  # there is no kernel to repair
             return
         self.broken[one.slot.name] = found
         while len(self.broken) > MOST_BROKEN:
             self.broken.popitem(last=False)
 
-    def _over_parent(self, slot: Slot, member: RankedKernel | None, before: RankedKernel | None) -> float | None:
-        """The gain over the best parent; where it has none that is known, over the best kernel `before` it."""
+    def _gain_over_parent(self, slot: Slot, member: RankedKernel | None, before: RankedKernel | None) -> float | None:
+        """Return the gain over the best parent, or over the best kernel `before` if no parent is known."""
         if member is None:
             return None
         known = {one.id: one.gain for one in self.population.members}
@@ -140,6 +129,7 @@ class SearchState:
         return member.gain / held
 
     def _count(self, results: Sequence[Result], before: RankedKernel | None) -> None:
+        """Update the counters that the stop rules read."""
         operators = {one.slot.operator for one in results}
         self.generation = max((one.slot.generation for one in results), default=self.generation) + 1
         if TRANSLATE in operators:
@@ -155,39 +145,25 @@ class SearchState:
             self.silent = self.silent + 1 if failed else 0
 
 
-def broken_of(one: Result) -> Broken | None:
-    """The failed kernel of a slot with its evidence; None when it has none to repair."""
+def find_broken(one: Result) -> BrokenKernel | None:
+    """Return the failed kernel of a slot with its evidence, or None."""
     if one.record is not None:
         blameless = one.record.ended is None or one.record.blameless
-        return None if blameless else Broken(one.record.candidate.source, evidence(one.record))
+        return None if blameless else BrokenKernel(one.record.candidate.source, describe_failure(one.record))
     if one.proposal.outcome in (SlotOutcome.BAD_ANSWER, SlotOutcome.STOPPED):
-        return Broken(one.proposal.source, one.proposal.detail)
+        return BrokenKernel(one.proposal.source, one.proposal.detail)
     return None
 
 
-def mishap(one: Result) -> tuple[str, ...]:
-    """What went wrong in a slot's evaluation, if anything, for which neither its kernel nor its model is to blame."""
-    result = one.record.ended if one.record is not None else None
-    return (result.detail,) if result is not None and result.blameless else ()
-
-
-def verdict_word(one: Result) -> str:
-    """How a slot counts in the funnel: its outcome, or its record's verdict with the reason."""
-    if one.record is None:
-        return one.proposal.outcome.value
-    result = one.record.ended
-    return one.record.concluded.value if result is None else f"{result.verdict.value} ({result.reason})"
-
-
-def _what(proposal: Proposal) -> str:
-    """What was tried, in words."""
+def _describe_change(proposal: Proposal) -> str:
+    """Return the change that a slot made, for a lesson."""
     slot = proposal.slot
     if slot.operator == TUNE:
         return "tuned " + " ".join(f"{name}={value}" for name, value in sorted(slot.macros.items()))
     return " ".join(part for part in (slot.operator, proposal.name, f"[{slot.idea}]" if slot.idea else "") if part)
 
 
-def fold(state: SearchState, generations: Iterable[Sequence[Result]]) -> None:
-    """Take in finished generations, oldest first."""
+def add_generations(state: SearchState, generations: Iterable[Sequence[Result]]) -> None:
+    """Add finished generations, oldest first."""
     for results in generations:
-        state.absorb(results)
+        state.add_generation(results)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from warpsmith.app import first_candidate
 from warpsmith.evaluation import EvaluationConfig, grade
 from warpsmith.evaluation.check.plan import case_work
 from warpsmith.evaluation.stages.probe import Probe, dense, probe, probes, timed
@@ -10,7 +11,6 @@ from warpsmith.machines.virtual import Facts, LaunchRow, describe, total
 from warpsmith.machines.virtual.cost import Transfers
 from warpsmith.machines.virtual.rows import Counters
 from warpsmith.records import Case, CheckFacts, Direction, Dtype, Group, ModelledTime, Record, TimingFacts, Verdict
-from warpsmith.search.start import first_candidate
 from warpsmith.tasks.suite import suite
 
 FORWARD = Direction.FORWARD

@@ -1,12 +1,76 @@
-"""A model's answer as a draft, or why it is none. Trusts nothing that is in it."""
+"""Models' answers: a kernel as a draft, a patch applied to its parent, or a reason why neither."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from warpsmith.languages import LanguageSpec, find_language
 from warpsmith.records import Language
-from warpsmith.search.proposals.patch import Unapplied, apply_patch
+
+
+@dataclass(frozen=True)
+class PatchFault:
+    """The reason why a patch does not apply."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Lines to find, and the lines that replace them."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def hunks(patch: str) -> Iterator[Hunk]:
+    """Yield the hunks of a diff. Line numbers are ignored, because models guess them."""
+    old: list[str] = []
+    new: list[str] = []
+    for line in patch.splitlines():
+        if line.startswith(("@@", "--- ", "+++ ", "diff ", "index ")):
+            if old or new:
+                yield Hunk(tuple(old), tuple(new))
+            old, new = [], []
+            continue
+        mark, rest = line[:1], line[1:]
+        if not mark or mark not in "+-\\":
+            old.append(rest if mark == " " else line)
+            new.append(rest if mark == " " else line)
+        elif mark == "-":
+            old.append(rest)
+        elif mark == "+":
+            new.append(rest)
+    if old or new:
+        yield Hunk(tuple(old), tuple(new))
+
+
+def apply_patch(text: str, patch: str) -> str | PatchFault:
+    """Return the text with every hunk applied, each after the one before."""
+    lines, at = text.splitlines(), 0
+    found = list(hunks(patch))
+    if not found:
+        return PatchFault("The patch has no hunk.")
+    for number, hunk in enumerate(found, 1):
+        place = _find(lines, hunk.old, at)
+        if place is None:
+            shown = next((line.strip() for line in hunk.old if line.strip()), "")
+            return PatchFault(f"Hunk {number} of the patch does not apply: '{shown[:100]}' is not there as it says.")
+        lines[place : place + len(hunk.old)] = hunk.new
+        at = place + len(hunk.new)
+    return "\n".join(lines) + "\n"
+
+
+def _find(lines: list[str], old: tuple[str, ...], start: int) -> int | None:
+    """Return where the old lines start, first after the last hunk; trailing blanks are ignored."""
+    wanted = [line.rstrip() for line in old]
+    if not any(wanted):
+        return None
+    there = [line.rstrip() for line in lines]
+    places = [*range(start, len(there)), *range(start)]
+    return next((at for at in places if there[at : at + len(wanted)] == wanted), None)
+
 
 FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.#-]*)([^`]*)")
 LABEL = re.compile(r"^[#* \t]*(name|thought|thoughts|reasoning)[*\s]*:[*\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
@@ -25,17 +89,17 @@ class AnswerFault(StrEnum):
 
     EMPTY = "empty"
     NO_CODE = "no_code"
-    SEVERAL_BLOCKS = "several_blocks"  # two kernels and no word which one is meant
+    SEVERAL_BLOCKS = "several_blocks"  # more than one kernel, without a choice
     WRONG_LANGUAGE = "wrong_language"
     REFUSAL = "refusal"
-    CUT_OFF = "cut_off"  # a block that is opened and never closed
+    CUT_OFF = "cut_off"  # the last block is not closed
     TOO_LONG = "too_long"
     PATCH_FAILED = "patch_failed"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What an answer proposes."""
+    """The kernel that an answer proposes."""
 
     name: str
     thought: str
@@ -78,13 +142,13 @@ def read_answer(text: str, original: str = "", key: str = Language.TORCH) -> Dra
 
 
 def _plain(text: str) -> str:
-    """The answer itself, with our line ends: what a model thought aloud before it is left out."""
+    """Return the answer without the model's thoughts, with plain line ends."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return lines.rpartition("</think>")[2] or lines
 
 
 def _blocks(text: str) -> tuple[list[Block], bool]:
-    """The blocks of an answer, and whether the last one is closed; one pass, however long and odd the answer is."""
+    """Return the code blocks, and whether the last one is closed. One pass, so that a hostile answer is cheap."""
     found: list[Block] = []
     fence, language, body = "", "", list[str]()
     for line in text.split("\n"):
@@ -100,6 +164,7 @@ def _blocks(text: str) -> tuple[list[Block], bool]:
 
 
 def _without_block(text: str, whole: bool, wanted: LanguageSpec) -> Draft | UnusableProposal:
+    """Return the draft of an answer without a code block, or why there is none."""
     if REFUSAL.search(text[:400]):
         return UnusableProposal(AnswerFault.REFUSAL, f"The model refused: {' '.join(text.split())[:160]}")
     if not whole:
@@ -116,6 +181,7 @@ def _without_block(text: str, whole: bool, wanted: LanguageSpec) -> Draft | Unus
 
 
 def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | UnusableProposal:
+    """Return the kernel of the code blocks: one kernel, or a patch of the original."""
     kernels = [one.body for one in blocks if one.language in wanted.fences and wanted.kernel.search(one.body)]
     patches = [one.body for one in blocks if one.language in PATCH]
     if len(kernels) > 1 and len(set(kernels)) > 1:
@@ -135,10 +201,11 @@ def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | Unu
 
 
 def _patched(original: str, patches: list[str]) -> str | UnusableProposal:
+    """Return the original with all patches applied."""
     text = original
     for patch in patches:
         made = apply_patch(text, patch)
-        if isinstance(made, Unapplied):
+        if isinstance(made, PatchFault):
             return UnusableProposal(AnswerFault.PATCH_FAILED, made.message)
         text = made
     if text == original:
@@ -147,6 +214,7 @@ def _patched(original: str, patches: list[str]) -> str | UnusableProposal:
 
 
 def _no_kernel(blocks: list[Block], wanted: LanguageSpec) -> UnusableProposal:
+    """Return why no code block holds a kernel."""
     named = next((one.language for one in blocks if one.language not in wanted.fences), "")
     if named or any(OTHER.search(one.body) for one in blocks):
         what = named or "another language"
@@ -155,7 +223,7 @@ def _no_kernel(blocks: list[Block], wanted: LanguageSpec) -> UnusableProposal:
 
 
 def _labelled(text: str, label: str) -> str:
-    """What stands after `name:` or `thought:`, up to a length that a record can carry."""
+    """Return the text after `name:` or `thought:`, shortened for a record."""
     wanted = ("name",) if label == "name" else ("thought", "thoughts", "reasoning")
     found = next((match for match in LABEL.finditer(text) if match[1].lower() in wanted), None)
     if found is None:

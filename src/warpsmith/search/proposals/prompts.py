@@ -1,4 +1,4 @@
-"""Prompts from templates: the files in prompts/ hold the words, this file fills in what a run knows."""
+"""Prompts from templates: the files in prompts/ hold the text, this module fills in a run's state."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from warpsmith.languages import LanguageSpec, find_language, language_of
 from warpsmith.languages.cuda import format_macros
 from warpsmith.llm import Prompt
 from warpsmith.records import Direction, Language, Task
-from warpsmith.search.proposals.evidence import digest_profile
+from warpsmith.search.proposals.evidence import describe_profile
 from warpsmith.search.proposals.operators import OPERATORS, Operator
 from warpsmith.search.selection import RankedKernel
 
@@ -23,7 +23,7 @@ BACKTICKS = re.compile("`+")
 
 @dataclass(frozen=True)
 class PromptContext:
-    """What all prompts of a run share: the task, the direction and the GPU in words."""
+    """The parts that all prompts of a run share: task, direction, GPU, language."""
 
     task: Task
     direction: Direction
@@ -32,36 +32,36 @@ class PromptContext:
 
     @cached_property
     def spec(self) -> LanguageSpec:
-        """The language that kernels are asked for in."""
+        """The language of the kernels."""
         return find_language(self.language)
 
     @cached_property
     def words(self) -> str:
-        """The part of a prompt that says the task and the GPU: the same in all of them."""
+        """The part of a prompt that describes the task and the GPU."""
         return _task(self)
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A kernel that failed and what is known of why."""
+class BrokenKernel:
+    """A failed kernel with the evidence of its failure."""
 
     source: str
     evidence: str
 
 
 @dataclass(frozen=True)
-class Material:
-    """What one proposal works on."""
+class PromptMaterial:
+    """The kernels, the idea and the lessons of one prompt."""
 
     context: Sequence[RankedKernel] = ()
     parents: Sequence[RankedKernel] = ()
     idea: str = ""
     lessons: Sequence[str] = ()
-    broken: Broken | None = None
+    broken: BrokenKernel | None = None
 
 
-def proposal(subject: PromptContext, operator: str, material: Material) -> Prompt:
-    """The prompt of an operator: task, GPU, kernels from slow to fast, profile, lessons, what to do."""
+def proposal_prompt(subject: PromptContext, operator: str, material: PromptMaterial) -> Prompt:
+    """Return the prompt of an operator: task, GPU, kernels from slow to fast, profile, lessons, instruction."""
     row = OPERATORS[operator]
     parts = [subject.words]
     shown = material.context if row.context else ()
@@ -69,7 +69,7 @@ def proposal(subject: PromptContext, operator: str, material: Material) -> Promp
         parts.append(_fill("kernels", kernels="\n".join(_kernel(n, one) for n, one in enumerate(shown, 1))))
     numbers = _numbers(shown, material.parents)
     if row.parents and material.parents:
-        profile = digest_profile(material.parents[0].record)
+        profile = describe_profile(material.parents[0].record)
         parts.append(_fill("profile", number=str(numbers[0]), profile=profile))
     parts += _lessons(material.lessons)
     parts.append(_instruction(row, material, numbers))
@@ -77,16 +77,16 @@ def proposal(subject: PromptContext, operator: str, material: Material) -> Promp
     return Prompt(system=_fill("system", rules=subject.spec.rules), user="\n".join(parts), kind="propose")
 
 
-def translation(subject: PromptContext, lessons: Sequence[str] = (), last: Broken | None = None) -> Prompt:
-    """The prompt for a first kernel, or for the next attempt at one."""
+def translation_prompt(subject: PromptContext, lessons: Sequence[str] = (), last: BrokenKernel | None = None) -> Prompt:
+    """Return the prompt for a first kernel, or for the next attempt after `last`."""
     words = {"broken": _shown(last.source), "evidence": last.evidence} if last else {}
     what = _fill("retry" if last else "translate", **words)
     parts = [subject.words, *_lessons(lessons), what, _fill("answer", fence=subject.spec.fences[0])]
     return Prompt(system=_fill("system", rules=subject.spec.rules), user="\n".join(parts), kind="translate")
 
 
-def summary(broken: Broken) -> Prompt:
-    """The prompt that has a failure told in a few sentences."""
+def summary_prompt(broken: BrokenKernel) -> Prompt:
+    """Return the prompt that asks for a failure in a few sentences."""
     user = _fill("summarize", broken=_shown(broken.source), evidence=broken.evidence)
     return Prompt(
         system="You read CUDA kernels and say precisely what is wrong with them.", user=user, kind="summarize"
@@ -111,7 +111,7 @@ def _task(subject: PromptContext) -> str:
 
 
 def tolerance(task: Task, direction: Direction) -> str:
-    """The error budget of a direction in words; what docs/checking.md has beyond them nobody should count on."""
+    """Return the error budget of a direction as a formula for prompts."""
     one = task.tolerance.of(direction)
     precision = "TF32 is allowed" if task.precision.tf32 else "no TF32 and no lower precision than the inputs have"
     floors = ", ".join(f"{share:g} ({dtype})" for dtype, share in one.norm_floor.items())
@@ -125,6 +125,7 @@ def tolerance(task: Task, direction: Direction) -> str:
 
 
 def _kernel(number: int, member: RankedKernel) -> str:
+    """Return one kernel with its number and gain."""
     candidate = member.record.candidate
     macros = f", tuned to {format_macros(candidate.macros)}" if candidate.macros else ""
     title = f"{member.name or 'kernel'}, {member.gain:.2f}× the first kernel{_over_torch(member)}{macros}"
@@ -132,17 +133,19 @@ def _kernel(number: int, member: RankedKernel) -> str:
 
 
 def _over_torch(member: RankedKernel) -> str:
-    """The measured speedup, where there is one."""
+    """Return the measured speedup over torch, if there is one."""
     found = member.fitness.score
     return f", {found.value:.2f}× torch's best" if found.kind == "measured" else ""
 
 
 def _numbers(shown: Sequence[RankedKernel], parents: Sequence[RankedKernel]) -> list[int]:
+    """Return the numbers of the parents among the shown kernels."""
     places = {one.id: place for place, one in enumerate(shown, 1)}
     return [places.get(one.id, 1) for one in parents]
 
 
-def _instruction(row: Operator, material: Material, numbers: Sequence[int]) -> str:
+def _instruction(row: Operator, material: PromptMaterial, numbers: Sequence[int]) -> str:
+    """Return the operator's instruction."""
     words = {"idea": material.idea, "number": str(numbers[0]) if numbers else "", "other": ""}
     if len(numbers) > 1:
         words["other"] = str(numbers[1])
@@ -152,11 +155,12 @@ def _instruction(row: Operator, material: Material, numbers: Sequence[int]) -> s
 
 
 def _lessons(lessons: Sequence[str]) -> list[str]:
+    """Return the part with the lessons, if there are any."""
     return [_fill("lessons", lessons="\n".join(f"- {lesson}" for lesson in lessons))] if lessons else []
 
 
 def _shown(source: str) -> str:
-    """A kernel in a block that no line of it can close: what stands in it is read as text of the kernel."""
+    """Return a kernel in a fence that no line of it can close, so that its text cannot act as the prompt's."""
     shown, left = source[:MOST_SOURCE].strip(), len(source) - MOST_SOURCE
     spec = find_language(language_of(source))
     more = f"\n{spec.comment} {left} more characters are not shown" if left > 0 else ""
@@ -165,7 +169,7 @@ def _shown(source: str) -> str:
 
 
 def _fill(template: str, /, **words: str) -> str:
-    """A template with its words; a word that is not given is an error of ours and raises."""
+    """Return a template with its fields. Raise KeyError if one is missing."""
     return _template(template).substitute(words)
 
 

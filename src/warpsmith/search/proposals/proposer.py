@@ -1,4 +1,4 @@
-"""From a slot to a candidate: a model's answer read, a point of the tuner set, the seed taken. Evaluates nothing."""
+"""From a slot to a candidate: read a model's answer, set a point of the tuner, or take the first kernel."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,20 +9,26 @@ from warpsmith.llm import BudgetSpent, ModelAnswer, ModelError, Prompt, ReplayMi
 from warpsmith.records import Candidate
 from warpsmith.search.planner import draw_for
 from warpsmith.search.proposals.answer import AnswerFault, Draft, UnusableProposal, read_answer
-from warpsmith.search.proposals.ideas import ideas
-from warpsmith.search.proposals.lessons import notes
-from warpsmith.search.proposals.operators import OPERATORS, SEED, TRANSLATE, TUNE
-from warpsmith.search.proposals.prompts import Broken, Material, PromptContext, proposal, summary, translation
-from warpsmith.search.slot import Proposal, Slot, SlotOutcome
+from warpsmith.search.proposals.evidence import lesson_lines
+from warpsmith.search.proposals.operators import OPERATORS, SEED, TRANSLATE, TUNE, load_ideas
+from warpsmith.search.proposals.prompts import (
+    BrokenKernel,
+    PromptContext,
+    PromptMaterial,
+    proposal_prompt,
+    summary_prompt,
+    translation_prompt,
+)
+from warpsmith.search.slots import Proposal, Slot, SlotOutcome
 from warpsmith.search.state import SearchState
 
 Ask = Callable[[Slot, Prompt, str], Awaitable[ModelAnswer]]
-SUMMARY = ".summary"  # what is asked beside the proposal itself
+SUMMARY = ".summary"  # suffix of a slot's name, for the request that summarizes a failure
 
 
 @dataclass(frozen=True)
-class Made:
-    """A candidate that a slot gave, with what is to be noted of it."""
+class ProposedCandidate:
+    """A candidate of a slot, with its proposal."""
 
     candidate: Candidate
     proposal: Proposal
@@ -30,32 +36,34 @@ class Made:
 
 @dataclass
 class Proposer:
-    """Fills slots from the state that their generation began with."""
+    """Fills slots from the state at the beginning of their generation."""
 
     subject: PromptContext
     target: str  # the task as an evaluator opens it
     state: SearchState
     seed: int
     start: Candidate | None = None
-    summaries: bool = True  # whether a model is asked to tell the last error of a translation in its words
+    summaries: bool = True  # whether a model summarizes the last error of a translation
 
-    async def fill(self, slot: Slot, ask: Ask) -> Made | Proposal:
-        """The slot's candidate, or the proposal that says why there is none."""
+    async def fill(self, slot: Slot, ask: Ask) -> ProposedCandidate | Proposal:
+        """Return the slot's candidate, or the proposal that says why there is none."""
         if slot.operator == SEED:
             assert self.start is not None
-            return Made(self.start, _done(slot, name=self.start.origin))
+            return ProposedCandidate(self.start, _finished(slot, name=self.start.origin))
         if slot.operator == TUNE:
-            return self._tuned(slot)
-        return await self._asked(slot, ask)
+            return self._tune(slot)
+        return await self._ask_model(slot, ask)
 
-    def _tuned(self, slot: Slot) -> Made | Proposal:
-        parent = self._member(slot.parents[0])
+    def _tune(self, slot: Slot) -> ProposedCandidate | Proposal:
+        """Return the parent with the macros of the slot."""
+        parent = self._find_parent(slot.parents[0])
         if parent is None:
             return Proposal(slot=slot, outcome=SlotOutcome.DUPLICATE, detail="its parent is no longer among the best")
         made = with_macros(parent, slot.macros).model_copy(update={"task": self.target})
-        return self._new(Made(made, _done(slot, name=format_macros(slot.macros))))
+        return self._check_novelty(ProposedCandidate(made, _finished(slot, name=format_macros(slot.macros))))
 
-    async def _asked(self, slot: Slot, ask: Ask) -> Made | Proposal:
+    async def _ask_model(self, slot: Slot, ask: Ask) -> ProposedCandidate | Proposal:
+        """Ask the slot's model, and read its answer."""
         paid: list[ModelAnswer] = []
         try:
             prompt = await self._prompt(slot, ask, paid)
@@ -63,17 +71,21 @@ class Proposer:
         except ReplayMismatch:
             raise
         except BudgetSpent as error:
-            return Proposal(slot=slot, outcome=SlotOutcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid) + error.usd)
+            return Proposal(
+                slot=slot, outcome=SlotOutcome.OUT_OF_BUDGET, detail=str(error), usd=_sum_usd(paid) + error.usd
+            )
         except ModelError as error:
-            return Proposal(slot=slot, outcome=SlotOutcome.MODEL_FAILED, detail=str(error), usd=_usd(paid) + error.usd)
-        return self._read(slot, paid)
+            return Proposal(
+                slot=slot, outcome=SlotOutcome.MODEL_FAILED, detail=str(error), usd=_sum_usd(paid) + error.usd
+            )
+        return self._read_answer(slot, paid)
 
-    def _read(self, slot: Slot, paid: Sequence[ModelAnswer]) -> Made | Proposal:
-        """What the last answer to a slot holds: a new candidate, or why not."""
-        answer, done = paid[-1], _done(slot, paid=paid)
-        parent = self._member(slot.parents[0]) if slot.parents else None
+    def _read_answer(self, slot: Slot, paid: Sequence[ModelAnswer]) -> ProposedCandidate | Proposal:
+        """Return the candidate of the last answer, or the proposal that says why there is none."""
+        answer, done = paid[-1], _finished(slot, paid=paid)
+        parent = self._find_parent(slot.parents[0]) if slot.parents else None
         patch = slot.operator in OPERATORS and OPERATORS[slot.operator].patch
-        draft = _drafted(self.subject.language, answer, parent.source if parent and patch else "")
+        draft = _read_draft(self.subject.language, answer, parent.source if parent and patch else "")
         if isinstance(draft, UnusableProposal):
             bad = {"outcome": SlotOutcome.BAD_ANSWER, "detail": f"{draft.fault}: {draft.detail}"}
             return done.model_copy(update={**bad, "source": answer.text[:2000]})
@@ -86,63 +98,70 @@ class Proposer:
             parents=slot.parents,
             origin=slot.model,
         )
-        return self._new(Made(candidate, done.model_copy(update={"name": draft.name, "thought": draft.thought})))
+        return self._check_novelty(
+            ProposedCandidate(candidate, done.model_copy(update={"name": draft.name, "thought": draft.thought}))
+        )
 
-    def _new(self, made: Made) -> Made | Proposal:
+    def _check_novelty(self, made: ProposedCandidate) -> ProposedCandidate | Proposal:
+        """Return the candidate, or a proposal with outcome DUPLICATE if it was tried."""
         why = self.state.novelty.duplicate_reason(made.candidate.source, made.candidate.macros)
         if not why:
             return made
         return made.proposal.model_copy(update={"outcome": SlotOutcome.DUPLICATE, "detail": why})
 
     async def _prompt(self, slot: Slot, ask: Ask, paid: list[ModelAnswer]) -> Prompt:
-        """The slot's prompt; before a next attempt the last error is told in a few words by the model itself."""
+        """Return the slot's prompt. Before the next attempt of a translation, the model summarizes the last error."""
         last = self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None
         if last is not None and last.source and self.summaries:
-            told = await ask(slot, summary(last), SUMMARY)
+            told = await ask(slot, summary_prompt(last), SUMMARY)
             paid.append(told)
-            last = Broken(last.source, f"{told.text.strip()}\n\n{last.evidence.splitlines()[0]}")
+            last = BrokenKernel(last.source, f"{told.text.strip()}\n\n{last.evidence.splitlines()[0]}")
         return self.prompt(slot, last)
 
     def question(self, slot: Slot) -> Prompt:
-        """The prompt of a slot for somebody who is asked once: the last error as the evaluator told it."""
+        """Return the prompt of a slot for a model that is asked once."""
         return self.prompt(slot, self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None)
 
-    def prompt(self, slot: Slot, last: Broken | None = None) -> Prompt:
-        """The prompt of a slot as it is asked of a model."""
-        lessons = notes(self.state.lessons, self.subject.task.name)
+    def prompt(self, slot: Slot, last: BrokenKernel | None = None) -> Prompt:
+        """Return the prompt of a slot."""
+        lessons = lesson_lines(self.state.lessons, self.subject.task.name)
         if slot.operator == TRANSLATE:
-            return translation(self.subject, lessons, last)
+            return translation_prompt(self.subject, lessons, last)
         draw = draw_for(self.seed, "context", slot.name)
         parents = [one for one in self.state.population.members if one.id in slot.parents]
         parents.sort(key=lambda one: slot.parents.index(one.id))
-        material = Material(
-            context=self.state.population.context(parents, draw),
+        material = PromptMaterial(
+            context=self.state.population.draw_context(parents, draw),
             parents=parents,
-            idea=_texts().get(slot.idea, ""),
+            idea=_advice().get(slot.idea, ""),
             lessons=lessons,
             broken=self.state.broken.get(slot.broken),
         )
-        return proposal(self.subject, slot.operator, material)
+        return proposal_prompt(self.subject, slot.operator, material)
 
-    def _member(self, id: str) -> Candidate | None:
+    def _find_parent(self, id: str) -> Candidate | None:
+        """Return the candidate of a member, or None if it is no longer one."""
         found = (one.record.candidate for one in self.state.population.members if one.id == id)
         return next(found, None)
 
 
-def _drafted(language: str, answer: ModelAnswer, original: str) -> Draft | UnusableProposal:
+def _read_draft(language: str, answer: ModelAnswer, original: str) -> Draft | UnusableProposal:
+    """Return the draft of an answer; a refusal of the provider is none."""
     if answer.is_refused:
         return UnusableProposal(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
     return read_answer(answer.text, original, language)
 
 
-def _done(slot: Slot, name: str = "", paid: Sequence[ModelAnswer] = ()) -> Proposal:
+def _finished(slot: Slot, name: str = "", paid: Sequence[ModelAnswer] = ()) -> Proposal:
+    """Return the proposal of a filled slot."""
     free = all(answer.usd == 0 for answer in paid)
-    return Proposal(slot=slot, outcome=SlotOutcome.EVALUATED, name=name, usd=_usd(paid), free=free)
+    return Proposal(slot=slot, outcome=SlotOutcome.EVALUATED, name=name, usd=_sum_usd(paid), free=free)
 
 
-def _usd(paid: Sequence[ModelAnswer]) -> float:
+def _sum_usd(paid: Sequence[ModelAnswer]) -> float:
     return sum(answer.usd or 0.0 for answer in paid)
 
 
-def _texts() -> Mapping[str, str]:
-    return {idea.id: idea.advice for idea in ideas()}
+def _advice() -> Mapping[str, str]:
+    """Return the advice of each idea."""
+    return {idea.id: idea.advice for idea in load_ideas()}

@@ -1,6 +1,6 @@
-"""Which model and which operator pays: an upper-confidence rule over arms, weighed by what a call costs.
+"""The choice of model and operator: an upper-confidence rule over arms, divided by their price.
 
-Everything follows from the pulls it was told of, in their order, so that a resumed run chooses as the first would have.
+The state depends on the pulls and their order alone, so that a resumed run chooses as the first one would have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +9,12 @@ from math import log, sqrt
 
 EXPLORE = 0.6
 COST_POWER = 0.5  # a call of four times the price must pay twice as much
-LEAST_PRICE = 1 / 4  # of the mean: what a free call counts as, since it takes a slot and an evaluation all the same
+LEAST_PRICE = 1 / 4  # of the mean price: the least that a call counts, because it takes a slot and an evaluation
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A model and what it is asked to do."""
+    """A model and an operator."""
 
     model: str
     operator: str
@@ -22,7 +22,7 @@ class Arm:
 
 @dataclass
 class Tally:
-    """What an arm gave so far."""
+    """The pulls, rewards and prices of an arm."""
 
     pulls: int = 0
     reward: float = 0.0
@@ -31,7 +31,7 @@ class Tally:
 
     @property
     def price_usd(self) -> float | None:
-        """The mean price of a pull; None when nobody knows one."""
+        """The mean price of a pull, or None if no price is known."""
         return self.usd / self.priced if self.priced else None
 
 
@@ -40,11 +40,11 @@ class Bandit:
     """The arms with their tallies."""
 
     arms: Sequence[Arm]
-    weights: Mapping[str, float] = field(default_factory=dict)  # of models, as the user gave them; else one
+    weights: Mapping[str, float] = field(default_factory=dict)  # of models, as the user gave them; 1 by default
     tallies: dict[Arm, Tally] = field(default_factory=dict)
 
-    def tell(self, arm: Arm, reward: float, usd: float | None) -> None:
-        """One pull: a reward between 0 and 1, and its price; None when nobody knows it, 0 when it is free."""
+    def add_pull(self, arm: Arm, reward: float, usd: float | None) -> None:
+        """Add one pull with its reward, clipped to 0..1, and its price; None is unknown, 0 is free."""
         tally = self.tallies.setdefault(arm, Tally())
         tally.pulls += 1
         tally.reward += min(1.0, max(0.0, reward))
@@ -52,7 +52,7 @@ class Bandit:
         tally.priced += usd is not None
 
     def choose(self, count: int, allowed: Iterable[str]) -> list[Arm]:
-        """The arms for `count` calls at once; a call that is under way counts as one that gave nothing yet."""
+        """Return the arms for `count` calls at once. A running call counts as a pull without reward."""
         operators = set(allowed)
         open_arms = [arm for arm in self.arms if arm.operator in operators]
         pending: dict[Arm, int] = {}
@@ -64,18 +64,19 @@ class Bandit:
         return chosen
 
     def _worth(self, arm: Arm, pending: dict[Arm, int], among: Sequence[Arm]) -> float:
+        """Return mean reward plus exploration bonus, times the weight, over the price's root."""
         tally = self.tallies.get(arm, Tally())
         waiting = pending.get(arm, 0)
         total = sum(self.tallies[one].pulls for one in among if one in self.tallies) + sum(pending.values())
         if tally.pulls == 0:
-            return 10.0 - waiting  # every arm once before any twice
+            return 10.0 - waiting  # every arm is tried once before any is tried twice
         tried = tally.pulls + waiting
         hopeful = tally.reward / tried + EXPLORE * sqrt(log(1 + total) / tried)
         dear: float = self._price(arm) ** COST_POWER
         return hopeful * self.weights.get(arm.model, 1.0) / dear
 
     def _price(self, arm: Arm) -> float:
-        """The arm's mean price over the mean of all that are known; one while its own is not, or all are free."""
+        """Return the arm's mean price over the mean of all arms; 1 if unknown or if all are free."""
         known = [price for tally in self.tallies.values() if (price := tally.price_usd) is not None]
         price, mean = self.tallies.get(arm, Tally()).price_usd, sum(known) / max(1, len(known))
         return 1.0 if price is None or not mean else max(LEAST_PRICE, price / mean)

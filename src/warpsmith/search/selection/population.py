@@ -1,23 +1,68 @@
-"""The kernels that the search draws from: a bounded set of the best, one a cell kept, in the order they came."""
+"""The kernels that the search draws from, and their fitness."""
 
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from warpsmith.base import geomean
 from warpsmith.languages.cuda import cell
-from warpsmith.records import Record
-from warpsmith.search.selection.fitness import Fitness, fitness, gain
+from warpsmith.records import CaseTiming, ModelledTime, Record, Score, score
+
+NEAR_MEMORY = 0.6  # share of the roofline above which memory is taken as the binding resource
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """The score of a passed record, its share of the roofline, and the binding resource."""
+
+    score: Score
+    roofline: float | None = None
+    binding: str = ""
+
+
+def find_fitness(record: Record) -> Fitness | None:
+    """Return the fitness of a record, or None if it did not pass or has no time."""
+    found = score(record)
+    if found is None or record.timing is None:
+        return None
+    return Fitness(found, _roofline(record.timing.seen), _binding(record.timing.seen))
+
+
+def gain_over(one: Fitness, base: Fitness) -> float | None:
+    """Return the ratio of two scores, or None if they cannot be compared."""
+    return one.score.value / base.score.value if one.score.basis == base.score.basis else None
+
+
+def slowest_case(cases: Sequence[CaseTiming]) -> CaseTiming:
+    """Return the case with the longest time; it decides what binds the kernel."""
+    return max(cases, key=lambda case: case.time.us)
+
+
+def _roofline(cases: Sequence[CaseTiming]) -> float | None:
+    shares = [case.roofline for case in cases if case.roofline]
+    return geomean(shares) if shares else None
+
+
+def _binding(cases: Sequence[CaseTiming]) -> str:
+    """Return the binding resource of the slowest case; for a measured time, an estimate from the roofline."""
+    one = slowest_case(cases)
+    if isinstance(one.time, ModelledTime):
+        return one.time.binding
+    if one.roofline is None:
+        return ""
+    return "memory" if one.roofline > NEAR_MEMORY else "latency"
+
 
 ROOM = 64  # members
 CONTEXT = 5  # kernels that a prompt shows
-DIVERSE = 0.25  # of parents, drawn from cells and not by rank
-PRESSURE = 0.7  # how much less likely each next rank is
+DIVERSE = 0.25  # share of parents that are drawn from cells instead of by rank
+PRESSURE = 0.7  # probability factor from one rank to the next
 
 
 @dataclass(frozen=True)
 class RankedKernel:
-    """A kernel that was right and has a time; `gain` is over the run's first one."""
+    """A correct kernel with a time; `gain` is over the run's first kernel."""
 
     record: Record
     fitness: Fitness
@@ -28,25 +73,25 @@ class RankedKernel:
 
     @cached_property
     def id(self) -> str:
-        """The candidate's id; hashing a source again and again is what would cost most in a search."""
+        """The candidate's id, cached because hashing the source dominated a search."""
         return self.record.candidate.id
 
 
 @dataclass
 class Population:
-    """The members, and the first of them: the base that gains are told over."""
+    """The members, and the fitness of the first one, to which gains refer."""
 
     room: int = ROOM
     base: Fitness | None = None
     members: list[RankedKernel] = field(default_factory=list)
 
     def add(self, record: Record, generation: int, name: str = "") -> RankedKernel | None:
-        """Take a record in; None when it is no member: wrong, without a time, or timed otherwise than the base."""
-        found = fitness(record)
+        """Add a record and return its member, or None if it failed or its time cannot be compared."""
+        found = find_fitness(record)
         if found is None:
             return None
         self.base = self.base or found
-        over = gain(found, self.base)
+        over = gain_over(found, self.base)
         if over is None:
             return None
         niche = cell(record.candidate.source, record.candidate.macros, found.binding)
@@ -57,16 +102,16 @@ class Population:
         return member
 
     def drop(self, id: str) -> None:
-        """Forget a kernel that turned out to be wrong: nothing is built on it any more."""
+        """Remove a kernel that a later evaluation refuted."""
         self.members = [one for one in self.members if one.id != id]
 
     @property
     def best(self) -> RankedKernel | None:
-        """The fastest; of equals the first."""
+        """The fastest member; of equals the first."""
         return max(self.members, key=lambda one: one.gain, default=None)
 
     def lineage(self) -> tuple[str, ...]:
-        """The names of the best kernel and of what it came from, as far as they are members, the oldest first."""
+        """Return the names of the best kernel and its ancestors, oldest first."""
         known = {one.id: one for one in self.members}
         names: list[str] = []
         seen: set[str] = set()
@@ -78,18 +123,18 @@ class Population:
         return tuple(reversed(names))
 
     def ranked(self) -> list[RankedKernel]:
-        """Fastest first; of equals the one that came first."""
+        """Return the members, fastest first; of equals the older first."""
         return sorted(self.members, key=lambda one: -one.gain)
 
     def elites(self) -> dict[str, RankedKernel]:
-        """The fastest of each cell."""
+        """Return the fastest member of each cell."""
         found: dict[str, RankedKernel] = {}
         for member in self.ranked():
             found.setdefault(member.cell, member)
         return found
 
-    def parent(self, draw: random.Random, without: Iterable[str] = ()) -> RankedKernel | None:
-        """One parent: by rank, or with a fixed share the best of a random cell."""
+    def draw_parent(self, draw: random.Random, without: Iterable[str] = ()) -> RankedKernel | None:
+        """Draw one parent: by rank, or with probability DIVERSE from a random cell."""
         barred = set(without)
         ranked = [one for one in self.ranked() if one.id not in barred]
         if not ranked:
@@ -99,8 +144,10 @@ class Population:
             return draw.choice(niches or ranked)
         return draw.choices(ranked, [PRESSURE**rank for rank in range(len(ranked))])[0]
 
-    def context(self, parents: Sequence[RankedKernel], draw: random.Random, room: int = CONTEXT) -> list[RankedKernel]:
-        """Up to five different kernels from slow to fast: the parents, the best, then others by chance."""
+    def draw_context(
+        self, parents: Sequence[RankedKernel], draw: random.Random, room: int = CONTEXT
+    ) -> list[RankedKernel]:
+        """Return up to `room` different kernels from slow to fast: parents, the best, then random members."""
         chosen = {one.id: one for one in parents}
         others = [one for one in self.ranked() if one.id not in chosen]
         if others and others[0] is self.best:
@@ -114,7 +161,7 @@ class Population:
         return sorted(chosen.values(), key=lambda one: one.gain)[-room:]
 
     def _trim(self) -> None:
-        """Drop the slowest that is the best of no cell; when all are, the slowest."""
+        """Drop the slowest member that is no elite, or the slowest of all."""
         if len(self.members) <= self.room:
             return
         kept = {one.id for one in self.elites().values()}

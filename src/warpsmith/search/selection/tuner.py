@@ -1,4 +1,4 @@
-"""The tuner: points of a kernel's space to try next, from the points tried so far. Needs no model and no clock."""
+"""The tuner: points of a kernel's space to try next, from the points that were tried."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -6,48 +6,49 @@ from dataclasses import dataclass, field
 
 from warpsmith.languages.cuda import Space
 
-EXHAUSTIVE = 24  # points that are simply all tried
-SCOUTS = 8  # points by chance once no single change helps any more
+EXHAUSTIVE = 24  # a space of at most so many points is tried completely
+SCOUTS = 8  # random points after every single change was tried
 
 Point = tuple[tuple[str, str], ...]
 
 
-def point(macros: Mapping[str, str]) -> Point:
-    """Macros as something to look up."""
+def point_of(macros: Mapping[str, str]) -> Point:
+    """Return macros as a hashable point."""
     return tuple(sorted(macros.items()))
 
 
 @dataclass
-class Trials:
-    """What is known of one source: its space, and the gain of each point that was tried; None where it failed."""
+class TunerTrials:
+    """The space of one source, and the gain of each tried point; None where it failed."""
 
     space: Space
     gains: dict[Point, float | None] = field(default_factory=dict)
 
     @property
     def best(self) -> Mapping[str, str]:
-        """The macros of the best point so far; the defaults when none was right."""
+        """The macros of the best point; empty if no point was right."""
         timed = [(gain, one) for one, gain in self.gains.items() if gain is not None]
         return dict(max(timed, key=lambda pair: pair[0])[1]) if timed else {}
 
-    def next(self, count: int, draw: random.Random) -> list[Mapping[str, str]]:
-        """Up to `count` new points: all of a small space; else changes of the best point, then scouts by chance."""
+    def propose(self, count: int, draw: random.Random) -> list[Mapping[str, str]]:
+        """Return up to `count` new points: all of a small space, else changes of the best point, then random points."""
         order = self._all(draw) if self.space.size <= EXHAUSTIVE else self._around(draw)
         found: dict[Point, Mapping[str, str]] = {}
         for macros in order:
             if len(found) == count:
                 break
-            if point(macros) not in self.gains:
-                found.setdefault(point(macros), macros)
+            if point_of(macros) not in self.gains:
+                found.setdefault(point_of(macros), macros)
         return list(found.values())
 
     def _all(self, draw: random.Random) -> Iterator[Mapping[str, str]]:
+        """Yield the defaults, then all other points in random order."""
         points = list(self.space.points())
         yield points[0]
         yield from draw.sample(points[1:], len(points) - 1)
 
     def _around(self, draw: random.Random) -> Iterator[Mapping[str, str]]:
-        """Every single change of the best point, the most telling tunables first; then the joined best changes."""
+        """Yield every single change of the best point, then the best changes combined, then random points."""
         yield {}
         here = self.space.values(self.best)
         changes = [
@@ -58,11 +59,11 @@ class Trials:
         ]
         yield from changes
         yield self.space.macros({**here, **self._favourites()})
-        if all(point(one) in self.gains for one in changes):
+        if all(point_of(one) in self.gains for one in changes):
             yield from self._scouts(draw)
 
     def _favourites(self) -> Mapping[str, str]:
-        """For each tunable the value whose points did best."""
+        """Return for each tunable the value with the best gain."""
         found: dict[str, str] = {}
         for one in self.space.tunables:
             reached: dict[str, float] = {}
@@ -74,7 +75,7 @@ class Trials:
         return found
 
     def _scouts(self, draw: random.Random) -> Iterator[Mapping[str, str]]:
-        """Points by chance, as many as the search may still spend; beyond them the space counts as searched."""
+        """Yield random points until SCOUTS of them were tried; then the space counts as searched."""
         single = 2 + sum(len(one.choices) - 1 for one in self.space.tunables)
         spent = max(0, len(self.gains) - 2 * single)
         for _ in range(4 * max(0, SCOUTS - spent)):
