@@ -2,8 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from warpsmith.tasks.host import OpenOptions, OpenTask, open_task
 
 SEED_BITS = 62
 OUT_OF_MEMORY = "out of memory"
+
+OpenTaskBy = Callable[[str, OpenOptions], AbstractContextManager[OpenTask]]
 
 
 def evaluate(
@@ -50,6 +52,7 @@ def grade(
     machine: Machine | None = None,
     *,
     prepared: "PreparedEvaluation | None" = None,
+    open_task: OpenTaskBy = open_task,
 ) -> Record:
     """Return the record of one candidate; `candidate.task` is opened as a user would.
 
@@ -58,7 +61,7 @@ def grade(
     """
     if prepared is not None:
         return resume(prepared, machine)
-    with opened_evaluation(candidate, config, seed, machine) as evaluation:
+    with opened_evaluation(candidate, config, seed, machine, open_task) as evaluation:
         return run(evaluation, stages_for(evaluation.config))
 
 
@@ -129,7 +132,11 @@ def resume(prepared: PreparedEvaluation, machine: Machine | None = None) -> Reco
 
 @contextmanager
 def opened_evaluation(
-    candidate: Candidate, config: EvaluationConfig, seed: int | None = None, machine: Machine | None = None
+    candidate: Candidate,
+    config: EvaluationConfig,
+    seed: int | None = None,
+    machine: Machine | None = None,
+    open_task: OpenTaskBy = open_task,
 ) -> Iterator[Evaluation]:
     """Open the candidate's task and yield its evaluation before any stage."""
     chosen = checked(config) if machine is None else config.replace(device=machine.kind)

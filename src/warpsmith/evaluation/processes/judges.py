@@ -51,6 +51,7 @@ class Grade(Protocol):
 
 
 Resume = Callable[[PreparedEvaluation], Record]
+Answer = Callable[[int, int], None]  # reads requests from one descriptor, writes replies to the other
 
 
 class EvaluationReply(Model):
@@ -198,23 +199,38 @@ def leave_with(fd: int) -> None:
 
 
 def run(one: Resume, load: Callable[[], None], get_ready: Callable[[], None]) -> None:
-    """Load modules, then fork evaluator processes on request; each calls `get_ready` before its first request."""
+    """Load, then fork evaluator processes that resume prepared evaluations."""
+    fork_evaluators(lambda reading, writing: serve(FrameReader(reading), FrameWriter(writing), one), load, get_ready)
 
-    def judge(reading: int, writing: int) -> None:
-        if is_without_cuda():  # a loaded module has opened the driver: start again by exec
-            _again(reading, writing)
+
+def fork_evaluators(
+    answer: Answer, load: Callable[[], None], get_ready: Callable[[], None], argv: Sequence[str] = ARGV
+) -> None:
+    """Load, then fork a process for each question on standard input; each gets ready before its first request.
+
+    With two descriptors as arguments of the program, this process is itself such a child that had to start anew.
+    """
+
+    def live(reading: int, writing: int) -> None:
+        leave_with(reading)
+        get_ready()
+        answer(reading, writing)
+
+    def child(reading: int, writing: int) -> None:
+        if is_without_cuda():  # a loaded module has opened the driver: start again without it
+            _again(argv, reading, writing)
         if torch := sys.modules.get("torch"):
-            torch.seed()  # else all children would draw the random numbers of their parent
-        live(one, get_ready, reading, writing)
+            torch.seed()  # without this, all children would draw the same numbers
+        live(reading, writing)
 
-    tend(load, judge)
-
-
-def live(one: Resume, get_ready: Callable[[], None], reading: int, writing: int) -> None:
-    """Answer requests on these descriptors until the caller closes them."""
-    leave_with(reading)
-    get_ready()
-    serve(FrameReader(reading), FrameWriter(writing), one)
+    if len(sys.argv) > 2:
+        reading, writing = map(int, sys.argv[1:])
+        for fd in (reading, writing):
+            os.set_inheritable(fd, False)
+        load()
+        live(reading, writing)
+    else:
+        tend(load, child)
 
 
 def is_without_cuda() -> bool:
@@ -223,23 +239,11 @@ def is_without_cuda() -> bool:
     return torch is not None and torch.cuda._is_in_bad_fork()
 
 
-def _again(*fds: int) -> None:
+def _again(argv: Sequence[str], *fds: int) -> None:
     for fd in fds:
         os.set_inheritable(fd, True)
-    os.execv(sys.executable, [*ARGV, *map(str, fds)])
-
-
-def main() -> None:
-    """Run as fork server, or with descriptors as arguments, as one evaluator process."""
-    if len(sys.argv) > 1:
-        reading, writing = map(int, sys.argv[1:])
-        for fd in (reading, writing):
-            os.set_inheritable(fd, False)
-        warm.load()
-        live(resume, warm.get_ready, reading, writing)
-    else:
-        run(resume, warm.load, warm.get_ready)
+    os.execv(sys.executable, [*argv, *map(str, fds)])
 
 
 if __name__ == "__main__":
-    main()
+    run(resume, warm.load, warm.get_ready)

@@ -1,0 +1,12 @@
+"""Executors of evaluations: this process, or the resident pool of this machine."""
+
+from typing import TYPE_CHECKING
+
+from warpsmith.base.lazy import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.pool.client import PoolClient, find_pool, start_pool, stop_pool
+    from warpsmith.pool.executor import EvaluationRequest, Executor, ThreadExecutor, local_executor
+    from warpsmith.pool.protocol import PoolStatus
+
+__getattr__ = lazy_members(__name__)

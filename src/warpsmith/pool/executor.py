@@ -1,0 +1,68 @@
+"""The interface of everything that evaluates requests, and its implementation by threads of this process."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
+from uuid import uuid4
+
+from warpsmith.evaluation import EvaluationConfig
+from warpsmith.evaluation.processes import Grade, pool_of_judges
+from warpsmith.records import Candidate, Model, Record
+from warpsmith.tasks.formats import TaskFormat, find
+
+
+class EvaluationRequest(Model):
+    """One candidate to evaluate. Equal ids name equal work, so that a repeated request gets the record of the first."""
+
+    id: str
+    candidate: Candidate  # its task is absolute, so that a process in another folder opens the same files
+    config: EvaluationConfig
+    seed: int | None = None
+
+    @classmethod
+    def of(
+        cls, candidate: Candidate, config: EvaluationConfig, seed: int | None = None, key: str = ""
+    ) -> "EvaluationRequest":
+        """Return a request with the caller's idempotency key, or with a new random id."""
+        absolute = candidate.model_copy(update={"task": absolute_task(candidate.task)})
+        return cls(id=key or uuid4().hex, candidate=absolute, config=config, seed=seed)
+
+
+class Executor(Protocol):
+    """A place where evaluations run: threads here, the resident pool, or a cluster."""
+
+    async def submit(self, request: EvaluationRequest) -> Record:
+        """Return the record of a request. Cancelling the call ends the evaluation."""
+        ...
+
+
+class ThreadExecutor:
+    """Requests evaluated by threads of this process, each by one call of a grading function."""
+
+    def __init__(self, threads: ThreadPoolExecutor, grade: Grade) -> None:
+        self._threads, self._grade = threads, grade
+
+    async def submit(self, request: EvaluationRequest) -> Record:
+        """Return the record of a request."""
+        return await asyncio.wrap_future(self._threads.submit(self._evaluate, request))
+
+    def _evaluate(self, request: EvaluationRequest) -> Record:
+        return self._grade(request.candidate, request.config, request.seed)
+
+
+@contextmanager
+def local_executor(config: EvaluationConfig, jobs: int) -> Iterator[ThreadExecutor]:
+    """Yield an executor that runs `jobs` evaluations at a time on this machine."""
+    with pool_of_judges(config, jobs) as (threads, grade):
+        yield ThreadExecutor(threads, grade)
+
+
+def absolute_task(target: str) -> str:
+    """Return a target that names the same task from every folder."""
+    found = find(target)
+    if found.form is TaskFormat.SUITE:
+        return found.label
+    return replace(found, path=found.path.absolute()).label

@@ -1,0 +1,238 @@
+"""The resident pool: one process per user that keeps evaluator processes ready and ends when it is idle.
+
+python -m warpsmith.pool.server EVALUATORS IDLE_MINUTES
+"""
+
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Event, Thread
+
+from warpsmith.base import hold_lock
+from warpsmith.evaluation.processes.nursery import ForkedChild, Nursery
+from warpsmith.isolation import Frame, FrameError
+from warpsmith.pool.evaluator import ARGV
+from warpsmith.pool.executor import EvaluationRequest
+from warpsmith.pool.protocol import (
+    EVALUATE,
+    GREETING,
+    LONG_S,
+    MESSAGE_BYTES,
+    REPLY,
+    STATUS,
+    STOP,
+    Connection,
+    EvaluationReply,
+    Greeting,
+    PoolStatus,
+    Welcome,
+    package_digest,
+    socket_path,
+)
+from warpsmith.records import Verdict
+
+BACKLOG = 256
+POLL_S = 1.0  # how often a waiting request looks at its peer, and an idle pool at its clock
+MOST_EVALUATIONS = 200  # of one evaluator process, so that a leak in a library stays small
+
+
+class AbandonedError(Exception):
+    """The command that asked has closed its connection."""
+
+
+@dataclass(eq=False)
+class Evaluator:
+    """One evaluator process, with the task that it evaluated last and may have open."""
+
+    child: ForkedChild
+    task: str = ""
+    evaluations: int = 0
+
+
+@dataclass
+class Evaluators:
+    """Evaluator processes that each run one request at a time."""
+
+    fork: Callable[[], ForkedChild]
+    count: int
+    free: list[Evaluator] = field(default_factory=list)
+    waiting: int = 0
+    busy: int = 0
+    done: int = 0
+    faults: int = 0
+    _changed: Condition = field(default_factory=Condition)
+
+    def __post_init__(self) -> None:
+        self.free += [Evaluator(self.fork()) for _ in range(self.count)]
+
+    def evaluate(self, request: EvaluationRequest, peer: int) -> EvaluationReply:
+        """Run a request in a free evaluator. Raise AbandonedError when the descriptor `peer` hangs up."""
+        evaluator = self._take(request.candidate.task, peer)
+        reply = EvaluationReply(error="The evaluator process was ended.")
+        try:
+            reply = _ask(evaluator.child, request, peer)
+        finally:
+            self._give_back(evaluator, request.candidate.task, reply)
+        return reply
+
+    def _take(self, task: str, peer: int) -> Evaluator:
+        with self._changed:
+            self.waiting += 1
+            try:
+                while not self.free:
+                    self._changed.wait(POLL_S)
+                    _check_peer(peer)
+            finally:
+                self.waiting -= 1
+            # An evaluator that has this task open is preferred to one with none, and that to one with another.
+            chosen = min(self.free, key=lambda one: (one.task != task, one.task != ""))
+            self.free.remove(chosen)
+            self.busy += 1
+            return chosen
+
+    def _give_back(self, evaluator: Evaluator, task: str, reply: EvaluationReply) -> None:
+        is_fault = bool(reply.error) or (reply.record is not None and reply.record.verdict is Verdict.FAULT)
+        evaluator.task, evaluator.evaluations = task, evaluator.evaluations + 1
+        if is_fault or evaluator.evaluations >= MOST_EVALUATIONS:
+            evaluator.child.close()
+            evaluator = Evaluator(self.fork())
+        with self._changed:
+            self.busy, self.done, self.faults = self.busy - 1, self.done + 1, self.faults + is_fault
+            self.free.append(evaluator)
+            self._changed.notify()
+
+
+def _ask(child: ForkedChild, request: EvaluationRequest, peer: int) -> EvaluationReply:
+    failed = child.writer.write(Frame(EVALUATE, request.text().encode()), LONG_S)
+    poll = select.poll()
+    poll.register(child.reader.fd, select.POLLIN)
+    poll.register(peer, select.POLLRDHUP)
+    if failed is None and child.reader.fd not in dict(poll.poll()):
+        raise AbandonedError
+    found = failed or child.reader.read(LONG_S, MESSAGE_BYTES)
+    if isinstance(found, FrameError):
+        return EvaluationReply(error=f"The evaluator process ended ({found.detail}): {child.last_words()}")
+    return EvaluationReply.parse(found.payload)
+
+
+def _check_peer(peer: int) -> None:
+    poll = select.poll()
+    poll.register(peer, select.POLLRDHUP)
+    if poll.poll(0):
+        raise AbandonedError
+
+
+class PoolServer:
+    """The pool's socket, and a thread for each connection."""
+
+    def __init__(
+        self, evaluators: Evaluators, idle_s: float, greeting: Greeting, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._evaluators, self._idle_s, self._greeting, self._clock = evaluators, idle_s, greeting, clock
+        self._started = self._last_used = clock()
+        self._open, self._stopping = 0, Event()
+
+    def run(self, listener: socket.socket) -> None:
+        """Accept connections until a `stop` arrives or no connection was open for the idle time."""
+        listener.settimeout(POLL_S)
+        while not self._stopping.is_set() and not self._is_idle():
+            try:
+                peer, _ = listener.accept()
+            except TimeoutError:
+                continue
+            self._open += 1  # by this thread alone; `_close` below is the only other writer, after this one
+            Thread(target=self._serve, args=[Connection(peer)], daemon=True).start()
+
+    def _is_idle(self) -> bool:
+        if self._open:
+            self._last_used = self._clock()
+        return self._clock() - self._last_used > self._idle_s
+
+    def _serve(self, connection: Connection) -> None:
+        try:
+            with suppress(ConnectionError, AbandonedError):
+                if self._accept(connection):
+                    self._answer(connection)
+        finally:
+            connection.close()
+            self._last_used = self._clock()
+            self._open -= 1
+
+    def _accept(self, connection: Connection) -> bool:
+        """Return whether the peer is a process of this user."""
+        if connection.peer_uid != os.getuid():
+            return False
+        greeting, refused = Greeting.parse(connection.receive().payload), ""
+        if greeting.package != self._greeting.package:
+            refused = "it runs another version of warpsmith"
+        elif greeting.environment != self._greeting.environment:
+            refused = "it was started with other environment variables"
+        connection.send(GREETING, Welcome(refused=refused))
+        return True
+
+    def _answer(self, connection: Connection) -> None:
+        """Answer one question. A refused peer may still ask for the status, or stop the pool."""
+        question = connection.receive()
+        match question.kind:
+            case kind if kind == EVALUATE:
+                request = EvaluationRequest.parse(question.payload)
+                connection.send(REPLY, self._evaluators.evaluate(request, connection.fd), LONG_S)
+            case kind if kind == STATUS:
+                connection.send(REPLY, self.status)
+            case kind if kind == STOP:
+                connection.send(REPLY, self.status)
+                self._stopping.set()
+
+    @property
+    def status(self) -> PoolStatus:
+        """The counts of this moment."""
+        evaluators = self._evaluators
+        return PoolStatus(
+            pid=os.getpid(),
+            package=self._greeting.package,
+            running_s=round(self._clock() - self._started, 1),
+            evaluators=evaluators.count,
+            busy=evaluators.busy,
+            waiting=evaluators.waiting,
+            done=evaluators.done,
+            faults=evaluators.faults,
+            idle_minutes=self._idle_s / 60,
+        )
+
+
+def listen(path: Path) -> socket.socket:
+    """Return a listening socket with mode 0600; a file that a dead pool left is replaced."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def main(evaluators: int, idle_minutes: float) -> None:
+    """Run a pool until it is stopped or idle. End at once if this user's pool runs already."""
+    package_digest()  # of the files as they are now
+    path = socket_path()
+    with suppress(BlockingIOError), hold_lock(path.with_suffix(".lock"), patience_s=0.0):
+        nursery = Nursery(ARGV)
+        try:
+            server = PoolServer(Evaluators(nursery.child, evaluators), idle_minutes * 60, Greeting.here())
+            with listen(path) as listener:
+                server.run(listener)
+            path.unlink(missing_ok=True)
+        finally:
+            nursery.close()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
