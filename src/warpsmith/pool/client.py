@@ -1,7 +1,8 @@
 """The commands' side of the resident pool: find it, ask it, start it, stop it."""
 
 import asyncio
-import subprocess
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -144,18 +145,28 @@ def start_pool(evaluators: int, idle_minutes: float = IDLE_MINUTES, patience_s: 
     path = socket_path()
     log = run_folder() / f"{path.stem}.log"
     argv = [sys.executable, "-P", "-m", "warpsmith.pool.server", str(evaluators), str(idle_minutes)]
-    with log.open("wb") as words:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True)
+    pid = _spawn(argv, log)
     end = time.monotonic() + patience_s
     while time.monotonic() < end:
         try:
             return PoolClient(path).status()
         except OSError:
-            if process.poll() not in (None, 0):
+            if os.waitpid(pid, os.WNOHANG)[0]:  # it ended at once; a pool that runs already answers above
                 break
             time.sleep(PAUSE_S)
-    process.kill()
+    else:
+        os.kill(pid, signal.SIGKILL)
     raise MachineError(f"The pool did not start within {patience_s:.0f} s: {log.read_text(errors='replace')[-500:]}")
+
+
+def _spawn(argv: list[str], log: Path) -> int:
+    """Start a program in a session of its own, with its output in a file, and return its pid."""
+    actions = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    )
+    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 
 def stop_pool(patience_s: float = ANSWER_S) -> PoolStatus | None:

@@ -6,7 +6,7 @@ stays for further candidates of the same task text and is renewed after `MOST_EV
 python -m warpsmith.pool.evaluator
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from warpsmith.base import UsageError
@@ -17,7 +17,7 @@ from warpsmith.machines.hardware import gpus
 from warpsmith.pool.executor import EvaluationRequest
 from warpsmith.pool.protocol import LONG_S, MESSAGE_BYTES, REPLY, EvaluationReply
 from warpsmith.records import Record, Verdict
-from warpsmith.tasks.formats import TaskFormat, find, version_of
+from warpsmith.tasks.formats import TaskFormat, TaskTarget, find, version_of
 from warpsmith.tasks.host import OpenTask, open_task
 from warpsmith.tasks.host.opened import OpenOptions
 
@@ -28,7 +28,8 @@ ARGV = (*judges.ARGV[:-1], "warpsmith.pool.evaluator")
 class TaskKeeper:
     """The task process of one foreign task text, kept between evaluations."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Callable[[TaskTarget, OpenOptions], OpenTask] = open_task) -> None:
+        self._start = start
         self._key: tuple[str, str, OpenOptions] | None = None
         self._opened: OpenTask | None = None
         self._uses = 0
@@ -38,13 +39,13 @@ class TaskKeeper:
         """Yield the task, opened before if its text is unchanged."""
         found = find(target)
         if found.form is TaskFormat.SUITE or options.trust:
-            with open_task(found, options) as opened:
+            with self._start(found, options) as opened:
                 yield opened
             return
         key = (found.label, version_of(found, options.shapes), options)
         if self._opened is None or key != self._key or self._uses >= MOST_EVALUATIONS:
             self.renew()
-            self._opened, self._key = open_task(found, options).__enter__(), key
+            self._opened, self._key = self._start(found, options).__enter__(), key
         self._uses += 1
         try:
             yield self._opened

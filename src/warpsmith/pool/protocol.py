@@ -9,6 +9,7 @@ import socket
 import stat
 import struct
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -111,6 +112,8 @@ class Connection:
 
     def close(self) -> None:
         """Close the socket; an evaluation that the peer still runs for it ends."""
+        with suppress(OSError):  # the peer has closed it already
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread of ours that waits for the reply
         self._socket.close()
 
 

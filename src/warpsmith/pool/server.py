@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -80,6 +80,13 @@ class Evaluators:
         finally:
             self._give_back(evaluator, request.candidate.task, reply)
         return reply
+
+    def close(self) -> None:
+        """End the free evaluators; busy ones end with the pool's process."""
+        with self._changed:
+            for evaluator in self.free:
+                evaluator.child.close()
+            self.free.clear()
 
     def _take(self, task: str, peer: int) -> Evaluator:
         with self._changed:
@@ -226,9 +233,9 @@ def main(evaluators: int, idle_minutes: float) -> None:
     with suppress(BlockingIOError), hold_lock(path.with_suffix(".lock"), patience_s=0.0):
         nursery = Nursery(ARGV)
         try:
-            server = PoolServer(Evaluators(nursery.child, evaluators), idle_minutes * 60, Greeting.here())
-            with listen(path) as listener:
-                server.run(listener)
+            served = Evaluators(nursery.child, evaluators)
+            with closing(served), listen(path) as listener:
+                PoolServer(served, idle_minutes * 60, Greeting.here()).run(listener)
             path.unlink(missing_ok=True)
         finally:
             nursery.close()
