@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.leases import Need, lease
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 120.0  # a bound on a hang, not a measurement: a loaded machine needs some of it

@@ -8,7 +8,7 @@ import pytest
 from warpsmith.base import Home
 from warpsmith.evaluation.baselines import BaselineScope, measure_each, measure_flush_us, prepare, wanted
 from warpsmith.evaluation.timing.baseline_process import LOAD_S, BaselineHost, BaselineProcess
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.leases import Need, lease
 from warpsmith.records import MODES, Direction
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]

@@ -20,7 +20,7 @@ from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.session import CALL_S, CudaSession
-from warpsmith.machines.hardware.lease import Need, lease, much_memory
+from warpsmith.machines.hardware.leases import Need, lease, much_memory
 from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Case, Direction, Failure, Group, Trial, Verdict
 from warpsmith.tasks.host import open_task

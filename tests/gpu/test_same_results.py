@@ -6,7 +6,7 @@ from runs import artifact, observe, tensors
 
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware import gpus
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.leases import Need, lease
 from warpsmith.machines.worker import CudaSandbox
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]

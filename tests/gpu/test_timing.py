@@ -17,7 +17,7 @@ from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.session import CALL_S
 from warpsmith.machines.hardware import gpus
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.leases import Need, lease
 from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import (
     Candidate,

@@ -9,7 +9,7 @@ from test_session import HEAD, TAIL, artifact
 from warpsmith.base import DeviceMemoryError
 from warpsmith.machines.cuda.room import room_for
 from warpsmith.machines.cuda.session import CudaSession
-from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.hardware.leases import Need
 from warpsmith.machines.rehearsed import RehearsedMachine
 from warpsmith.machines.rehearsed.access import SETTINGS
 from warpsmith.records import Direction, Failure, Reason

@@ -15,7 +15,7 @@ from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.cuda.room import room_for
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.cuda.slot import Edge
-from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.hardware.leases import Need
 from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
 from warpsmith.tasks.reference.program import problem

@@ -17,7 +17,7 @@ from warpsmith.evaluation.profile.ncu import Counted, ProfiledKernel, Refusal, c
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda.profiled import Walls
 from warpsmith.machines.hardware import gpus
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.leases import Need, lease
 from warpsmith.machines.worker.tensors import to_raw
 from warpsmith.records import Ceilings, KernelProfile
 

@@ -24,7 +24,7 @@ KERNELBENCH = Path(__file__).parents[2] / "foreign" / "kernelbench"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Baselines and leases of this test."""
     found = SimpleNamespace(locate=lambda: Home(tmp_path / "data", tmp_path / "cache"))
-    for user in ("evaluation.timing.baselines", "machines.hardware.lease"):
+    for user in ("evaluation.timing.baselines", "machines.hardware.leases"):
         monkeypatch.setattr(f"warpsmith.{user}.Home", found)
     return tmp_path
 

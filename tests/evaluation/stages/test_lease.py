@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from warpsmith.machines.hardware.lease import CALLERS, Need, calling, lease, much_memory
+from warpsmith.machines.hardware.leases import CALLERS, Need, calling, lease, much_memory
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -98,7 +98,7 @@ def test_a_stream_of_checks_does_not_keep_a_clock_waiting() -> None:
 
 
 def test_a_killed_holder_frees_it() -> None:
-    code = "import time\nfrom warpsmith.machines.hardware.lease import Need, lease\n"
+    code = "import time\nfrom warpsmith.machines.hardware.leases import Need, lease\n"
     code += "with lease(Need.ALONE):\n    print('held', flush=True)\n    time.sleep(60)\n"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"

@@ -17,7 +17,7 @@ from warpsmith.evaluation.stages.evaluation import Evaluation, Stage, StageOutco
 from warpsmith.evaluation.stages.table import STAGES
 from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.machines.hardware import Gpu
-from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.hardware.leases import Need
 from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.records import (
     Candidate,

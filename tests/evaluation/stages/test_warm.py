@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.evaluation.processes.nursery import ENVIRONMENT
 from warpsmith.evaluation.processes.warm import TASKS, get_ready, prepare_device, rehearse
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.leases import Need, lease
 from warpsmith.records import Direction
 
 PATIENCE_S = 120.0  # a bound on a hang, not a measurement

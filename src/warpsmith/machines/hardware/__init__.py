@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         sm_limits,
     )
     from warpsmith.machines.hardware.gpu import administers, gpu_memory, gpu_state, gpus, profiling_restricted
-    from warpsmith.machines.hardware.lease import Need, calling, is_held_alone, lease, much_memory
+    from warpsmith.machines.hardware.leases import Need, calling, is_held_alone, lease, much_memory
     from warpsmith.machines.hardware.nvml import FakeDriver, GpuDriver, NvmlDriver
     from warpsmith.machines.hardware.roofline import arithmetic_us, floor_us, memory_us
     from warpsmith.machines.hardware.tools import InstalledTool, program
