@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any, ClassVar
@@ -74,8 +74,8 @@ class Judged:
 
     told: ClassVar[list[str]] = []
 
-    def __init__(self, count: int) -> None:
-        self.told.append(f"{count} begun")
+    def __init__(self, count: int, uuids: Sequence[str]) -> None:
+        self.told.append(f"{count} begun on {' and '.join(uuids)}")
 
     def grade(self, *asked: Any) -> Record:
         self.told.append("asked")
@@ -85,12 +85,13 @@ class Judged:
         self.told.append("ended")
 
 
-def test_on_a_gpu_judges_evaluate_what_a_search_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_gpus_judges_evaluate_what_a_search_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpsmith.evaluation.processes.judges.Judges", Judged)
-    monkeypatch.setattr("warpsmith.evaluation.settle_device", lambda device: device)
-    assert run(["optimize", "swiglu", "--device", "cuda", "--run", "there", "-j", "3"]) == 0
+    monkeypatch.setenv("WARPSMITH_REHEARSED_GPUS", "2")
+    assert run(["optimize", "swiglu", "--device", "rehearsed", "--run", "there", "-j", "3"]) == 0
     first, *asked, last = Judged.told
-    assert (first, set(asked), last) == ("3 begun", {"asked"}, "ended")
+    assert first == "3 begun on REHEARSED-0 and REHEARSED-1"
+    assert (set(asked), last) == ({"asked"}, "ended")
 
 
 def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
