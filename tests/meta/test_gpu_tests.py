@@ -23,7 +23,7 @@ def test_whoever_runs_beside_others_waits_with_them_for_the_gpu(tmp_path: Path) 
     (tmp_path / "leases_probe.py").write_text(PROBE)
     path = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
     environment = {**os.environ, "PYTHONPATH": path, "WARPSMITH_HOME": str(tmp_path / "home")}
-    tests = ["tests/languages/nvcc/test_source_text.py", "tests/machines/hardware/test_roofline.py"]
+    tests = ["tests/languages/nvcc/test_source_text.py", "tests/machines/hardware/test_device.py"]
     words = ["-m", "pytest", "-q", "-s", "-p", "leases_probe", "-p", "no:cacheprovider", *tests]
     said = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert said.returncode == 0, said.stdout[-2000:] + said.stderr[-2000:]
