@@ -75,7 +75,7 @@ def test_a_name_in_any_case_and_the_path_of_its_description_are_one_identity(tmp
     spelled = ["H200", "h200", str(FOLDER / "h200.toml"), str(copied(tmp_path, "h200"))]
     assert {VirtualMachine.of(name).hardware for name in spelled} == {"vgpu:H200"}
     assert {gpu_identity(name) for name in spelled} == {"H200"}
-    assert len({EvaluationConfig(device="vgpu", gpu=name).options(1).text() for name in spelled}) == 1
+    assert len({EvaluationConfig(device="vgpu", gpu=name).stored(1).text() for name in spelled}) == 1
 
 
 def test_another_gpu_under_a_known_name_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from warpsmith.machines.worker import start, visible_gpu, worker_policy
 if TYPE_CHECKING:
     from torch import Tensor
 
+FIRST_FD = 5  # number of the first file descriptor that is passed to a worker
 MOST_RESERVED = 2 << 30  # bytes; others are evaluated at the same time, each in a process of its own
 # Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
 LIMITS = ProcessLimits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from warpsmith.base import DeviceMemoryError, HarnessError
 from warpsmith.isolation import Frame, FrameError, FrameFault
-from warpsmith.machines.cuda.access import CUDA, GpuAccess
+from warpsmith.machines.cuda.access import CUDA, FIRST_FD, GpuAccess
 from warpsmith.machines.cuda.memory import OUT_OF_MEMORY, are_bases
 from warpsmith.machines.cuda.room import ALIGNMENT, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.machines.cuda.slot import (
@@ -56,7 +56,6 @@ from warpsmith.tasks.inputs import Values, tensors
 
 ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
-FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
 OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
 TOO_LARGE = "The results are together larger than the memory that a call of this size is given."
