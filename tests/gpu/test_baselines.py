@@ -21,7 +21,7 @@ def picks(home: Path) -> int:
 
 def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(locate=lambda: Home(tmp_path / "data", tmp_path / "cache"))
-    for user in ("baselines", "compiled"):
+    for user in ("baselines", "baseline_process"):
         monkeypatch.setattr(f"warpsmith.evaluation.timing.{user}.Home", found)
     one = wanted(["softmax"], Direction.FORWARD)[1]
     (prepared,) = prepare([one], MODES, lambda: BaselineProcess("softmax", 2), jobs=1)
