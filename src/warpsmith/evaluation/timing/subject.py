@@ -72,7 +72,10 @@ class TimingSubject:
                 yield trial, self.draw(self.opened, self.direction, trial)
 
     def _counted(self, case: Case) -> list[Trial]:
-        """Return test inputs of usual values and of each large kind: an honest kernel takes as long for each."""
+        """Return test inputs of usual values and of each large kind.
+
+        Values change the power of a GPU, so that an honest kernel may take a little longer or shorter for one kind.
+        """
         return [Trial(case=case), *self._large(case)]
 
     def _large(self, case: Case) -> list[Trial]:
