@@ -54,11 +54,12 @@ class Archive:
             except BaseException:
                 self.close()
                 raise
+        # Names of runs that exist. The empty name stands for evaluations outside of a run.
         self._known: set[str] = {""}
 
     @classmethod
     def open(cls, url: str | None = None, wait_s: float = 30.0) -> Self:
-        """Open the archive at a SQLAlchemy URL, else at `WARPSMITH_ARCHIVE`, else the file in the data folder.
+        """Open the archive at a SQLAlchemy URL, `WARPSMITH_ARCHIVE`, or the data folder's file.
 
         `sqlite://` is an archive in memory. `wait_s` bounds the wait for another writer.
         """
@@ -96,6 +97,7 @@ class Archive:
     def start(self, run: Run) -> None:
         """Add a run. Raise UsageError if its name exists."""
         row = {"name": run.name, "started_s": run.started.timestamp(), "body": run.text()}
+        # The insert decides atomically whether the name is free: two processes may start runs at the same time.
         with self._store.write_transaction() as connection:
             fresh = connection.execute(insert_new(connection, runs).returning(runs.c.name), row).scalar()
         if fresh is None:
@@ -120,7 +122,7 @@ class Archive:
             return tuple(Run.parse(body) for body in bodies)
 
     def finish(self, name: str, state: RunState, why: str = "", at: datetime | None = None) -> Run:
-        """Store how a run ended; `RunState.RUNNING` and `WAITING` open it again."""
+        """Store the end of a run; `RUNNING` and `WAITING` reopen it."""
         finished = None if state in (RunState.RUNNING, RunState.WAITING) else at or datetime.now(UTC)
         return self._change(name, {"state": state, "why": why, "finished": finished})
 
@@ -141,6 +143,7 @@ class Archive:
             except BlockingIOError:
                 last = [Holder.model_validate(note.body) for note in self.notes(None, HOLDER) if note.name == name]
                 raise UsageError(refusal_message(name, last[0] if last else None)) from None
+            # Written after the lock is held, so the note names the present holder, or the last one.
             self.note(None, HOLDER, Holder(what=command).model_dump(mode="json"), name=name)
             yield
 
@@ -150,6 +153,7 @@ class Archive:
 
     def _change(self, name: str, fields: Mapping[str, object]) -> Run:
         """Change fields of a run and return it."""
+        # Read and write in one transaction, so that two changes of different fields lose neither.
         with self._store.write_transaction() as connection:
             run = self.run(name).model_copy(update=fields)
             connection.execute(update(runs).where(runs.c.name == name).values(body=run.text()))
@@ -194,7 +198,7 @@ class Archive:
         key: str | None = None,
         limit: int | None = None,
     ) -> Iterator[ArchivedEvaluation]:
-        """Yield the entries of a scope in the order of adding, one page in memory at a time.
+        """Yield the entries of a scope in the order of adding, page by page.
 
         `run=""` selects the entries of `eval`.
         """
@@ -202,6 +206,8 @@ class Archive:
         last, left = 0, limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
+            # Each page is a transaction of its own: a slow consumer holds no snapshot, and new rows after `last` are
+            # found.
             page = self._entries(query.where(records.c.id > last).limit(size))
             yield from page
             if len(page) < size:
@@ -215,7 +221,7 @@ class Archive:
             return int(connection.execute(statement).scalar_one())
 
     def outcomes(self, run: str) -> tuple[OutcomeCount, ...]:
-        """Return counts of a run's evaluations by stage, verdict and reason."""
+        """Return a run's evaluation counts by stage, verdict and reason."""
         with self._store.read_transaction() as connection:
             rows = connection.execute(queries.select_outcomes(QueryScope(run)))
             return tuple(OutcomeCount.model_validate(dict(row._mapping)) for row in rows)
@@ -254,7 +260,7 @@ class Archive:
                 yield from self._entries(queries.select_elites(QueryScope(run), ranking.basis, RANKED, start))
 
     def best_proven(self, run: str) -> ArchivedEvaluation | None:
-        """Return a run's best fully evaluated kernel, or None.
+        """Return a run's best fully evaluated kernel, or None without one.
 
         An evaluation of the best kernel outside the run counts too.
         """
@@ -262,6 +268,8 @@ class Archive:
         first = next(iter(self.elites(run, limit=1)), None)
         if found is not None or first is None:
             return found
+        # A user may evaluate a run's best kernel with `eval`; that record lies outside of the run and proves the kernel
+        # as well.
         others = [one for one in self.records("", candidate=first.candidate) if not one.record.blameless]
         return (
             others[-1] if others and others[-1].score is not None and not unproven_reason(others[-1].record) else None
@@ -287,6 +295,7 @@ class Archive:
     def note(self, run: str | None, kind: str, body: JsonValue, name: str = "") -> str:
         """Store JSON under a run, kind and name; replace an existing note."""
         named = name or uuid.uuid4().hex
+        # allow_nan=False: NaN is no JSON, and PostgreSQL or another reader would refuse the note later.
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         row = {"run": self._run(run), "kind": kind, "name": named, "created_s": time.time(), "body": text}
         with self._store.write_transaction() as connection:

@@ -1,4 +1,4 @@
-"""Differences between databases: opening, locking, and inserts that meet an existing row."""
+"""Differences between databases: opening, locking, and inserts over existing rows."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -23,11 +23,15 @@ Insert = sqlite.Insert | postgresql.Insert
 def connect(url: URL, wait_s: float) -> Engine:
     """Return an engine for the database; create the folder of a SQLite file."""
     if url.get_backend_name() != "sqlite":
+        # pool_pre_ping replaces connections that the server closed while a search waited for hours.
         return create_engine(url, pool_pre_ping=True)
     if sqlite3.sqlite_version_info < OLDEST:
         raise MachineError(f"Python's SQLite is {sqlite3.sqlite_version}; the archive needs 3.35 or newer.")
+    # Threads share the engine; the pool, or for memory the lock of Store, gives a connection to one thread at a time,
+    # so sqlite3's own check is off.
     arguments: dict[str, Any] = {"timeout": wait_s, "check_same_thread": False}
     if is_in_memory(url):
+        # Each connection to ":memory:" would be a database of its own, so all threads share one connection.
         engine = create_engine(url, poolclass=StaticPool, connect_args=arguments)
     else:
         if (path := database_file(url)) is not None:
@@ -39,28 +43,31 @@ def connect(url: URL, wait_s: float) -> Engine:
 
 
 def is_in_memory(url: URL) -> bool:
-    """Return whether the database lives in this process alone, on one connection."""
+    """Return whether the database lives in this process, on one connection."""
     return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
 
 
 def database_file(url: URL) -> Path | None:
     """Return the file of a SQLite database named by its path, else None."""
+    # A `file:` URI carries options of SQLite and names no plain path.
     named = url.get_backend_name() == "sqlite" and not is_in_memory(url) and not str(url.database).startswith("file:")
     return Path(str(url.database)) if named else None
 
 
 @contextmanager
 def lock_schema(engine: Engine) -> Iterator[None]:
-    """Let one process at a time create or change tables; switch a SQLite file to a write-ahead log."""
+    """Let one process at a time create or change tables; set a SQLite file to write-ahead logging."""
     path = database_file(engine.url)
     if path is not None:
         with hold_lock(Path(f"{path}.lock")):
             with engine.connect() as connection:
                 bare = connection.execution_options(**{BEGIN: ""})  # a journal's mode changes outside of a transaction
+                # With a write-ahead log, readers go on while one process writes, and see the last commit.
                 bare.exec_driver_sql("PRAGMA journal_mode=WAL")
             yield
     elif engine.dialect.name == "postgresql":
         with engine.begin() as connection:
+            # The lock ends with its transaction, also when the process dies.
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY})")
             yield
     else:
@@ -75,6 +82,7 @@ def insert_new(connection: Connection, table: Table) -> Insert:
 def insert_or_replace(connection: Connection, table: Table, key: tuple[str, ...], changed: tuple[str, ...]) -> Insert:
     """Return an insert that updates the `changed` columns of an existing row with the same `key`."""
     statement = _insert(connection, table)
+    # Both databases read `excluded` as the row that could not be inserted.
     return statement.on_conflict_do_update(
         index_elements=key, set_={name: statement.excluded[name] for name in changed}
     )
@@ -88,11 +96,13 @@ def _insert(connection: Connection, table: Table) -> Insert:
 def _set_pragmas(connection: sqlite3.Connection, _: object) -> None:
     """Configure a new SQLite connection."""
     connection.isolation_level = None  # transactions begin in `_begin_immediate`, not where the driver guesses
+    # With a write-ahead log, NORMAL keeps the file consistent after a power cut. A kill of the process loses no commit.
     connection.execute("PRAGMA synchronous=NORMAL")
+    # SQLite checks foreign keys only where a connection asks for the check.
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin_immediate(connection: Connection) -> None:
-    """Begin a transaction by the statement that the execution options name."""
+    """Begin a transaction with the statement of the execution options."""
     if statement := connection.get_execution_options().get(BEGIN, "BEGIN"):
         connection.exec_driver_sql(statement)

@@ -12,7 +12,7 @@ from warpsmith.records import Direction, MeasuredScore, Model, ModelledScore, Re
 
 @dataclass(frozen=True)
 class Tags:
-    """Attributes that the search stores beside a record."""
+    """Attributes that the search stores with a record."""
 
     generation: int = 0
     proposal: str = ""
@@ -24,7 +24,7 @@ class Tags:
 
 @dataclass(frozen=True)
 class ArchivedEvaluation:
-    """One evaluation. `id` is the hash of its record; the record's text is parsed on access."""
+    """One evaluation, by its record's hash; the record is parsed on access."""
 
     id: str
     number: int  # in the order of adding
@@ -42,6 +42,7 @@ class ArchivedEvaluation:
     created: datetime
     body: str
 
+    # A page of entries holds texts; parsing a record costs far more than reading its row.
     @cached_property
     def record(self) -> Record:
         """The record itself."""
@@ -49,13 +50,13 @@ class ArchivedEvaluation:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """Ids of the candidates that this one came from, the nearest first."""
+        """Ids of the direct ancestors, nearest first."""
         return self.record.candidate.parents
 
 
 @dataclass(frozen=True)
 class Note:
-    """A piece of JSON that a run stores, such as a proposal in flight or a lesson."""
+    """JSON that a run stores, such as an open proposal or a lesson."""
 
     name: str
     kind: str
@@ -72,7 +73,7 @@ class Payment:
 
 
 class OutcomeCount(Model):
-    """The number of evaluations that ended in one way."""
+    """The number of evaluations with one stage, verdict and reason."""
 
     stage: str
     verdict: Verdict
@@ -92,7 +93,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class QueryScope:
-    """The records that a query covers; None means all. The empty run holds those of `eval`."""
+    """The records that a query covers; None means all, "" those of `eval`."""
 
     run: str | None = None
     task: str | None = None

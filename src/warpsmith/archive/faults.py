@@ -1,4 +1,4 @@
-"""Translation of database errors into ArchiveError."""
+"""Translation of database errors to ArchiveError."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from warpsmith.base import ArchiveError
 
 ELSEWHERE = "WARPSMITH_HOME names another folder, WARPSMITH_ARCHIVE another database"
+# Drivers share no error codes, so the texts of SQLite and PostgreSQL are matched. The first match counts.
 WAYS_OUT = (
     (r"is locked", "another process kept it locked. Wait for that process or end it, then go on"),
     (
@@ -33,7 +34,7 @@ WAYS_OUT = (
 
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
-    """Raise SQLAlchemy's errors as ArchiveError; a URL that names no database is left to the caller."""
+    """Raise SQLAlchemy's errors as ArchiveError, except for a URL that names no database."""
     try:
         yield
     except NoSuchModuleError:
@@ -44,10 +45,12 @@ def translate_errors(url: URL) -> Iterator[None]:
 
 @contextmanager
 def translate_opening_errors(url: URL) -> Iterator[None]:
-    """Raise errors of opening an archive, those of files included, as ArchiveError."""
+    """Raise errors of opening an archive, also of files, as ArchiveError."""
     try:
         with translate_errors(url):
             yield
+    # BlockingIOError is an OSError too: a held lock is no failure of opening, and the caller waits or reports the
+    # holder.
     except BlockingIOError:
         raise
     except OSError as error:
@@ -55,7 +58,8 @@ def translate_opening_errors(url: URL) -> Iterator[None]:
 
 
 def error_message(url: URL, said: str) -> str:
-    """Return a message with the database, the problem, the way out and the database's own text."""
+    """Return a message with database, problem, remedy and the database's text."""
+    # A URL may hold a password, and the message may end up in a log.
     name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
     first = said.strip().splitlines()[0] if said.strip() else "nothing"
     found = (way for pattern, way in WAYS_OUT if re.search(pattern, said, re.IGNORECASE))

@@ -1,4 +1,4 @@
-"""One writer per run: a lock that the kernel or the database server releases when its holder dies."""
+"""The lock of a run's only writer, released when its process dies."""
 
 import os
 import socket
@@ -26,8 +26,9 @@ ANYBODYS = text(
 )
 
 
+# Only information for a message. The lock decides: a row would outlive a killed process.
 class Holder(Model):
-    """The process that writes a run."""
+    """The process that writes a run, as messages name it."""
 
     what: str  # the command
     pid: int = Field(default_factory=os.getpid)
@@ -57,6 +58,8 @@ def hold_run(engine: Engine, run: str) -> Iterator[None]:
         with _own_connection(engine, run):
             yield
     elif (path := _lock_path(engine, run)) is not None:
+        # The lock is entered inside of the translation, and the body runs outside: errors of the caller keep their
+        # type.
         with ExitStack() as until:
             with translate_opening_errors(engine.url):
                 until.enter_context(hold_lock(path, patience_s=PATIENCE_S))
@@ -76,8 +79,10 @@ def is_held(engine: Engine, run: str) -> bool:
 
 @contextmanager
 def _own_connection(engine: Engine, run: str) -> Iterator[None]:
-    """Open a connection that is closed instead of pooled: the lock ends with it."""
+    """Open a connection that is closed, not pooled: the lock ends with the connection."""
     with translate_errors(engine.url):
+        # An advisory lock belongs to the session. AUTOCOMMIT keeps no transaction open for the days that a run may
+        # take.
         connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         connection.detach()
     try:
@@ -102,11 +107,13 @@ def _acquire_lock(connection: Connection, key: int, pause_s: float = 0.05) -> No
 
 def _lock_key(run: str) -> int:
     """Return the run's name as a positive 63-bit key for PostgreSQL's advisory locks."""
+    # PostgreSQL takes a signed 64-bit key; 63 bits keep it positive, as ANYBODYS computes it from two halves.
     return int(digest("run", run), 16) % 2**63
 
 
 def _lock_path(engine: Engine, run: str) -> Path | None:
     """Return the lock file beside the archive's file, or None for one in memory."""
+    # SQLite is asked for its file: a `file:` URI, a relative path and a link lead to the same lock.
     with translate_errors(engine.url), engine.connect() as connection:
         found = connection.exec_driver_sql("PRAGMA database_list").first()
     if found is None or not found[2]:

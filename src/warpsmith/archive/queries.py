@@ -1,4 +1,4 @@
-"""Queries in SQL that every supported database understands. A kernel counts by its last evaluation."""
+"""Queries in SQL that every supported database understands."""
 
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ def scope_conditions(scope: QueryScope) -> list[ColumnElement[bool]]:
 def select_entries(scope: QueryScope) -> Query:
     """Select every record of a scope with its score, in the order of adding."""
     joined = records.outerjoin(scores, scores.c.record == records.c.id)
+    # The number of a row grows with each insert, so the order of numbers is the order of adding.
     return select(records, *SCORE_COLUMNS).select_from(joined).where(*scope_conditions(scope)).order_by(records.c.id)
 
 
@@ -33,12 +34,13 @@ def select_rankings(scope: QueryScope) -> Query:
         .join(records, records.c.id == scores.c.record)
         .where(*scope_conditions(scope))
         .group_by(scores.c.basis, scores.c.kind, scores.c.cases)
+        # "measured" sorts before "modelled", so the kind is the first key of the order.
         .order_by(scores.c.kind, scores.c.cases.desc(), count.desc(), func.max(records.c.id).desc())
     )
 
 
 def select_elites(scope: QueryScope, basis: str, limit: int, start: int = 0) -> Query:
-    """Select the kernels of one ranking, best first, without those whose last evaluation failed."""
+    """Select the kernels of one ranking, best first, without failed ones."""
     ordered = _select_ranked(scope, basis).order_by(scores.c.value.desc(), records.c.id)
     best = ordered.limit(limit).offset(start).subquery()
     joined = records.join(best, best.c.id == records.c.id).join(scores, scores.c.record == records.c.id)
@@ -46,7 +48,10 @@ def select_elites(scope: QueryScope, basis: str, limit: int, start: int = 0) -> 
 
 
 def _select_ranked(scope: QueryScope, basis: str) -> Query:
-    """Select the ids of the rows that count in one ranking. Sorting whole rows would copy every text."""
+    """Select the ids of the counted rows of one ranking."""
+    # A kernel counts by its last evaluation that has a score or ended against the kernel. A reason in CHANCE (a limit
+    # of the machine, not a defect) does not count. Whole rows would copy every text during the sort, so ids are
+    # selected first.
     same = and_(scores.c.record == records.c.id, scores.c.basis == basis)
     against = and_(records.c.verdict.in_(AGAINST), records.c.reason.not_in(CHANCE))
     last = (

@@ -17,6 +17,7 @@ def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
     last = ended or (record.results[-1] if record.results else None)
     return {
         "run": run,
+        # Equal bodies have equal entries, so an evaluation that is added twice meets the unique index (run, entry).
         "entry": digest(body),
         "key": record.key,
         "candidate": record.candidate.id,
@@ -33,7 +34,7 @@ def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
 
 
 def score_row(row: int, record: Record) -> Row | None:
-    """Return the row of table `scores`, or None for a record without a score."""
+    """Return the row of table `scores`, or None without a score."""
     found = score(record)
     if found is None:
         return None

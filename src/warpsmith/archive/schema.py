@@ -27,7 +27,9 @@ class Migration:
 def rebuild_scores(connection: Connection) -> None:
     """Rebuild table `scores` from the records, page by page; used when `records.score` changes."""
     scores.create(connection, checkfirst=True)
+    # Scores are derived data: deleting all rows loses nothing.
     connection.execute(delete(scores))
+    # Pages by id hold 200 bodies in memory at a time; an offset would read all earlier rows again for each page.
     last = 0
     while True:
         page = select(records.c.id, records.c.body).where(records.c.id > last).order_by(records.c.id).limit(PAGE)
@@ -45,6 +47,7 @@ def drop_parents(connection: Connection) -> None:
     connection.exec_driver_sql("DROP TABLE parents")
 
 
+# Append only. Archives of every released version are opened by running the steps that they lack.
 STEPS = (
     Migration(2, "the index of scores", rebuild_scores),
     Migration(3, "no table of parents", drop_parents),
@@ -54,6 +57,7 @@ LATEST = STEPS[-1].version
 
 def migrate(engine: Engine) -> None:
     """Create the tables, or run each missing migration in its own transaction."""
+    # The usual case takes no lock, so readers never wait for each other when they open an archive.
     if _read_version(engine) == LATEST:
         return
     with lock_schema(engine):

@@ -11,10 +11,12 @@ from warpsmith.archive.faults import translate_errors
 
 
 class Store:
-    """The engine and its write lock. Threads may share it; a forked child opens its own."""
+    """The engine and its write lock, shared by threads, not by forked processes."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        # One writer of this process at a time. SQLite has one writer per file, and threads that wait here need no
+        # retries.
         self._lock = threading.RLock()
         self._own = threading.local()
         # The one connection of a database in memory cannot be read while another thread writes.
@@ -23,6 +25,7 @@ class Store:
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
         """Open a transaction with one snapshot, or reuse this thread's write transaction."""
+        # A write transaction of this thread reads its own changes; a second connection would not see them.
         if (current := self._current()) is not None:
             yield current
             return
@@ -36,6 +39,7 @@ class Store:
         if (current := self._current()) is not None:
             yield current
             return
+        # The lock is taken before the connection, so a waiting thread holds no connection of the pool.
         with translate_errors(self.engine.url), self._lock, self.engine.connect() as plain:
             connection = plain.execution_options(**WRITES)
             with connection.begin():

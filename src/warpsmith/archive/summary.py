@@ -87,6 +87,7 @@ def _list_ancestors(archive: Archive, best: ArchivedEvaluation) -> list[Archived
     known = {entry.candidate: entry for entry in archive.lineage(best.candidate, best.run)}
     known[best.candidate] = best
     line, seen = [best], {best.candidate}
+    # A candidate may be its own ancestor in a damaged archive, so each id enters the line once.
     while line[-1].parents and (parent := line[-1].parents[0]) in known and parent not in seen:
         line.append(known[parent])
         seen.add(parent)

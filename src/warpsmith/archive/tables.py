@@ -12,6 +12,7 @@ versions = Table(
     Column("applied_s", Float, nullable=False),
 )
 
+# A model's own fields stay in its JSON body: a new field needs no migration of the table.
 runs = Table(
     "runs",
     METADATA,
@@ -65,6 +66,7 @@ scores = Table(
     Index("scores_basis", "basis", "value"),
 )
 
+# A note with the same run, kind and name is replaced: a resumed run writes its notes again.
 notes = Table(
     "notes",
     METADATA,
@@ -78,6 +80,7 @@ notes = Table(
     Index("notes_kind", "run", "kind", "id"),
 )
 
+# Costs are rows of their own, not columns of `records`: a call that brings no kernel costs money as well.
 calls = Table(
     "calls",
     METADATA,

@@ -1,24 +1,24 @@
-"""The exceptions of the package. A failing kernel is a value, never an exception."""
+"""Exception classes of the package."""
 
 
 class WarpsmithError(Exception):
-    """Root of all exceptions; `exit_code` is the exit status of the command line."""
+    """Root of all exceptions; `exit_code` is the command's exit status."""
 
     exit_code = 3
 
 
 class UsageError(WarpsmithError):
-    """Wrong user input. The message holds the noun, the value, the bound and the way out."""
+    """Wrong user input, with the value, the bound and a remedy."""
 
     exit_code = 2
 
 
 class MachineError(WarpsmithError):
-    """A tool, driver or permission that this machine lacks, and how to get it."""
+    """A missing tool, driver or permission, with the command that installs it."""
 
 
 class ArchiveError(MachineError):
-    """The archive cannot be read or written now, and the way out."""
+    """An archive that cannot be read or written, with a remedy."""
 
 
 class DeviceMemoryError(MachineError):
@@ -26,10 +26,10 @@ class DeviceMemoryError(MachineError):
 
 
 class UnprovenError(WarpsmithError):
-    """A kernel that was not evaluated fully."""
+    """A kernel without a complete evaluation."""
 
     exit_code = 4
 
 
 class HarnessError(WarpsmithError):
-    """A bug of warpsmith itself; it never becomes a score."""
+    """A bug of warpsmith; never a score."""

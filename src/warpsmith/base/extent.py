@@ -1,4 +1,4 @@
-"""The extent of a strided tensor, held against 64-bit arithmetic."""
+"""Bounds of a strided tensor in 64-bit arithmetic."""
 
 from collections.abc import Sequence
 from math import prod

@@ -63,6 +63,7 @@ def _write_beside(path: Path, content: str | bytes) -> None:
         with os.fdopen(handle, "wb") as out:
             out.write(raw)
             out.flush()
+            # Without fsync, a power cut after the rename could leave an empty file under the final name.
             os.fsync(out.fileno())
         Path(name).replace(path)
     except BaseException:
@@ -81,6 +82,7 @@ def hold_lock(path: Path, shared: bool = False, patience_s: float | None = None)
     # lock file that stays behind locks nothing.
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    # Mode "a" creates the file without truncating it and needs no separate check for existence.
     with path.open("a") as handle:
         if patience_s is None:
             fcntl.flock(handle, kind)
@@ -93,6 +95,7 @@ def _lock_within(handle: int, kind: int, patience_s: float, pause_s: float = 0.0
     """Take a lock within `patience_s` seconds. Raise BlockingIOError otherwise."""
     end = time.monotonic() + patience_s
     while True:
+        # flock has no timeout of its own, so the lock is polled.
         try:
             return fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -155,6 +158,7 @@ def _read_opened(handle: int, path: Path, limit_bytes: int) -> bytes:
     if not stat.S_ISREG(found.st_mode):
         raise UsageError(f"{path} is {_kind_of(found.st_mode)}, not a file.")
     raw = bytearray()
+    # The size is checked before and during the read, since the file may grow meanwhile.
     if found.st_size > limit_bytes:
         raise _too_large(path, found.st_size, limit_bytes)
     while len(raw) <= limit_bytes and (more := os.read(handle, min(limit_bytes + 1 - len(raw), CHUNK_BYTES))):

@@ -24,11 +24,12 @@ BINARY: dict[type[ast.AST], Callable[[Number, Number], Number]] = {
     ast.NotEq: operator.ne,
 }
 FUNCTIONS: dict[str, Callable[..., Number]] = {"min": min, "max": max, "sqrt": math.sqrt, "log2": math.log2}
+# Nesting grows with the length, and ast.parse of deep nesting exhausts the parser's stack.
 LIMIT = 500  # characters; a formula is a line, not a program
 
 
 def evaluate_formula(formula: str, names: Mapping[str, Number]) -> Number:
-    """Return the value of a formula. Raise UsageError for syntax that a formula cannot have."""
+    """Return a formula's value. Raise UsageError for other syntax."""
     if len(formula) > LIMIT:
         raise UsageError(f"Formula of {len(formula)} characters; at most {LIMIT} are read.")
     try:
@@ -42,6 +43,7 @@ def evaluate_formula(formula: str, names: Mapping[str, Number]) -> Number:
 
 
 def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
+    # Only the syntax below is evaluated: a formula comes from a task file, and eval() would run its code.
     """Return the value of a syntax node. Raise UsageError for other syntax."""
     match node:
         case ast.Constant(value=int() | float() as number):

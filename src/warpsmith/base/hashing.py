@@ -25,7 +25,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def digest_json(value: Any) -> str:
-    """Return the hash of a JSON value, independent of the order of keys."""
+    """Return the hash of a JSON value, independent of key order."""
     return digest(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 

@@ -13,7 +13,7 @@ class Home:
     cache: Path
 
     def contains(self, path: Path) -> bool:
-        """Return whether `path` lies in one of the two folders."""
+        """Return whether `path` lies in a folder of warpsmith."""
         return any(path.absolute().is_relative_to(folder) for folder in (self.data, self.cache))
 
     @classmethod

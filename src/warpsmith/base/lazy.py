@@ -17,6 +17,7 @@ def lazy_members(package: str) -> Callable[[str], object]:
     @cache
     def homes() -> Mapping[str, str]:
         """Return the module of each member."""
+        # The source is read instead of imported: `import warpsmith` must load neither torch nor numpy.
         return dict(_imports(Path(str(sys.modules[package].__file__)).read_text()))
 
     def load(name: str) -> object:

@@ -34,6 +34,7 @@ def build_native(
     Flags that start with `-l`, `-L` or `-Wl,` are used for linking only.
     """
     compiler = find_compiler(f"the native part {name!r}")
+    # The key holds every input of the compiler, so an edited source gets another folder and no stale build is loaded.
     options = (*STANDARD_FLAGS, *flags, *(("-shared",) if shared else ()))
     key = _cache_key(name, sources, includes, options, compiler)
     target = Home.locate().cache / "native" / key / name
@@ -42,6 +43,7 @@ def build_native(
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(target.parent.with_suffix(".lock")):
+        # A process that waited for the lock finds the file that the first one has built.
         if not target.exists():
             LOG.info("building %s from %d source file(s), once for this machine", name, len(sources))
             _build_into(target, compiler, sources, options, includes)
@@ -84,6 +86,7 @@ def _build_into(
     compile_one = functools.partial(_compile, compiler, compiling, includes)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = list(pool.map(compile_one, sources))
+    # The scratch folder lies beside the target: a rename is atomic within one file system only.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
         made = Path(scratch) / target.name
         threads = [flag for flag in compiling if flag.startswith(("-pthread", "-f", "-m", "-static"))]

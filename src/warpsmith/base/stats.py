@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from math import comb, exp, log
 
+# 99.9 %: a search compares hundreds of kernels, and a chance win among them would be handed out.
 CONFIDENCE = 0.999  # of every interval that a claim is made of
 
 
@@ -13,6 +14,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = int(place)
+    # Linear interpolation between order statistics, as numpy.quantile does by default.
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
@@ -56,8 +58,9 @@ def _median_distribution(values: Sequence[float]) -> dict[float, float]:
 
 
 def _tail_probability(places: int, count: int, middle: int) -> float:
-    """Return the probability that more than `middle` of `count` draws are among the first `places` values."""
+    """Return the probability that more than `middle` of `count` draws are among the `places` smallest values."""
     share = places / count
+    # The number of draws among the smallest `places` values is binomial; a draw is with replacement.
     return sum(comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(middle + 1, count + 1))
 
 
@@ -67,6 +70,7 @@ def _weighted_quantile(pairs: Sequence[tuple[float, float]], share: float) -> fl
     for value, weight in pairs:
         reached += weight
         if reached >= share:
+            # Rounding may leave the sum of the weights slightly below 1, so the last value answers for the rest.
             return value
     return pairs[-1][0]
 

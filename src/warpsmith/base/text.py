@@ -37,6 +37,7 @@ def shell_line(*words: object) -> str:
 
 def find_json_objects(text: str) -> Iterator[Mapping[str, Any]]:
     """Yield every JSON object of a text in order, alone or in a list."""
+    # strict=False accepts line breaks inside strings, which models write.
     decoder, place, tried = json.JSONDecoder(strict=False), 0, 0
     while tried < MOST_TRIED and (opening := OPENING.search(text, place)) is not None:
         try:

@@ -10,11 +10,12 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 @lru_cache(maxsize=4)
 def find_divisible_cgroup(membership: Path = MEMBERSHIP, mounts: Path = MOUNTS) -> Path | None:
-    """Return the nearest cgroup from our own upwards in which a child gets a memory limit, or None."""
+    """Return the nearest cgroup, from our own upwards, whose children get a memory limit; None without one."""
     top, own = _find_mount_point(mounts.read_text()), _find_own_path(membership.read_text())
     if top is None or own is None:
         return None
     here = top / own.lstrip("/")
+    # A process may divide a cgroup if it may create folders in it and move processes through `cgroup.procs`.
     for folder in (here, *here.parents):
         if _divides_memory(folder) and os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK):
             return folder
@@ -35,11 +36,12 @@ def _find_mount_point(mounts: str) -> Path | None:
 
 def _find_own_path(membership: str) -> str | None:
     """Return the cgroup of this process in the version 2 hierarchy, or None."""
+    # cgroups(7): the line of the version 2 hierarchy has number 0 and no controllers.
     return next((line[3:] for line in membership.splitlines() if line.startswith("0::")), None)
 
 
 def _divides_memory(folder: Path) -> bool:
-    """Return whether children of the cgroup have a memory controller."""
+    """Return whether a cgroup's children have a memory controller."""
     try:
         return "memory" in (folder / "cgroup.subtree_control").read_text().split()
     except OSError:

@@ -30,7 +30,7 @@ PIPE_BYTES = 1 << 20  # capacity of each pipe: frames with tensors pass through 
 
 @dataclass(frozen=True)
 class ChildOutcome:
-    """The end of a child. Exactly one of `exit_code` and `signal` is set; output is cut at its limit."""
+    """The end of a child, by exit code or by signal; output is cut at its limit."""
 
     exit_code: int | None
     signal: int | None
@@ -73,7 +73,7 @@ def spawn(argv: Sequence[str | os.PathLike[str]], policy: Policy, pass_fds: Sequ
 
 @dataclass(frozen=True)
 class ExchangeResult:
-    """An answer or its error, and the seconds until its first byte."""
+    """An answer or its error, and the seconds until the answer's first byte."""
 
     answer: Frame | FrameError
     seconds: float
@@ -101,6 +101,7 @@ class Child:
             self._close()
             raise
         finally:
+            # The child's ends are closed here in every case: a copy in this process would hide the end of a pipe.
             for fd in theirs:
                 os.close(fd)
 
@@ -114,6 +115,7 @@ class Child:
             requests, requests_theirs = self._pipe(theirs, reads=False)
             self._reader, self._writer = FrameReader(answers), FrameWriter(requests)
             channel = [requests_theirs, answers_theirs]
+        # The spec and stdin are sealed memory files: no path, no size limit of a pipe, and no later change.
         source = _make_sealed_file("stdin", stdin, theirs)
         spec = _make_sealed_file(
             "spec", encode_spec(_resolve_program(argv, self.policy), self.policy, [*channel, *passed]), theirs
@@ -123,6 +125,7 @@ class Child:
             stdin=source,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # No variable of this process reaches the launcher; the child's environment stands in the spec.
             env={},
             cwd="/",
             pass_fds=[spec, status_theirs, control_theirs, *channel, *passed],
@@ -150,11 +153,11 @@ class Child:
         return self._confined
 
     def send(self, frame: Frame, timeout_s: float = 10.0) -> FrameError | None:
-        """Send a frame. Return an error if the child does not read it in time."""
+        """Send a frame. Return an error if the child does not read in time."""
         return self._writer.write(frame, timeout_s)
 
     def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
-        """Return the child's next frame, or an error. With `kind`, another kind is an error."""
+        """Return the child's next frame or an error. With `kind`, another kind is an error."""
         frame = self._reader.read(timeout_s, limit_bytes)
         if isinstance(frame, Frame) and kind not in (None, frame.kind):
             return FrameError(FrameFault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
@@ -168,12 +171,12 @@ class Child:
         return ExchangeResult(self.receive(left_s, kind, limit_bytes), seconds)
 
     def read_surplus(self) -> FrameError | None:
-        """Return an error if the child sent more than was received. Call it after `wait`."""
+        """Return an error if the child sent surplus bytes. Call it after `wait`."""
         return self._reader.read_surplus()
 
     @property
     def processes(self) -> frozenset[int]:
-        """Process ids, as this process sees them, of the launcher and all its descendants."""
+        """Process ids of the launcher and all descendants, as this process sees them."""
         return list_descendants(self._process.pid)
 
     @property
@@ -182,12 +185,13 @@ class Child:
         return self._process.poll() is None
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Return whether the child ends within some seconds."""
+        """Return whether the child ends within `seconds`."""
         _ = self.confined  # the first status frame; the next one is the end
         return self._outcome is not None or self._status.ready(seconds)
 
     def kill(self) -> None:
         """End the child and all its descendants now. `wait` still returns the outcome."""
+        # The launcher's init ends the whole tree. Killing by process id from here could hit an id that was reused.
         with suppress(BrokenPipeError):
             os.write(self._control, b"k")
 
@@ -217,7 +221,7 @@ class Child:
         )
 
     def _next_status(self, timeout_s: float) -> Frame:
-        """Return the launcher's next status frame. Raise HarnessError if it failed."""
+        """Return the launcher's next status frame. Raise HarnessError without one."""
         frame = self._status.read(timeout_s, self.policy.limits.output_bytes + PIPE_BYTES)
         if isinstance(frame, FrameError):
             raise HarnessError(
@@ -268,6 +272,7 @@ class Child:
 def list_descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
     """Return a process and its running descendants."""
     parents = {}
+    # proc(5): the name in parentheses may hold spaces and parentheses, so fields are counted from the last ")".
     for path in proc.glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):  # a process that has ended meanwhile
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
@@ -278,14 +283,14 @@ def list_descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
 
 
 def parse_confined(lines: str) -> Confined:
-    """Parse the launcher's report: `+part` and `-part: reason` lines, in any order."""
+    """Parse the launcher's report of `+part` and `-part: reason` lines."""
     achieved = sorted({line[1:] for line in lines.splitlines() if line.startswith("+")})
     missing = sorted({line[1:] for line in lines.splitlines() if line.startswith("-")})
     return Confined(achieved=tuple(achieved), missing=tuple(missing))
 
 
 def _resolve_program(argv: list[str], policy: Policy) -> list[str]:
-    """Return the words with the program's full path, looked up on the child's PATH."""
+    """Return the command with the program's full path. Raise HarnessError if it is missing."""
     path = policy.env.get("PATH", ENVIRONMENT["PATH"])
     found = argv[0] if os.sep in argv[0] else shutil.which(argv[0], path=path)
     if found is None:
@@ -300,6 +305,7 @@ def _make_sealed_file(name: str, content: bytes, theirs: list[int]) -> int:
     with os.fdopen(fd, "wb", closefd=False) as out:
         out.write(content)
     os.lseek(fd, 0, os.SEEK_SET)
+    # With F_SEAL_SEAL, nobody can add a seal afterwards, the child included.
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
     return fd
 

@@ -1,4 +1,4 @@
-"""Reads files that a confined child left in a folder, without following its links."""
+"""Bounded reads of a child's files that follow no links."""
 
 import os
 import stat
@@ -10,16 +10,17 @@ from warpsmith.isolation.policy import readable_bytes
 
 @dataclass(frozen=True)
 class RefusedFile:
-    """A file of a child that is not read, and the reason."""
+    """A refused file of a child, and the reason."""
 
     path: Path
     reason: str
 
 
 def collect_file(folder: Path, name: str, limit_bytes: int) -> bytes | RefusedFile:
-    """Return the bytes of a regular file in `folder`; links, pipes and devices are refused."""
+    """Return the bytes of a regular file in `folder`; refuse links, pipes and devices."""
     # The child chose what the name leads to: no link is followed, and opening a FIFO must not wait for its writer.
     path = folder / name
+    # A separator or `..` in the name would leave the folder.
     if Path(name).name != name:
         raise ValueError(f"{name!r} is not a plain file name")
     try:
@@ -27,6 +28,7 @@ def collect_file(folder: Path, name: str, limit_bytes: int) -> bytes | RefusedFi
     except OSError as error:
         return RefusedFile(path, f"it cannot be opened: {error.strerror}")
     with os.fdopen(fd, "rb") as source:
+        # The open descriptor is examined, not the path: the child could replace the file between two calls.
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return RefusedFile(path, "it is not a plain file")
@@ -34,4 +36,5 @@ def collect_file(folder: Path, name: str, limit_bytes: int) -> bytes | RefusedFi
             return RefusedFile(
                 path, f"it has {readable_bytes(found.st_size)}; at most {readable_bytes(limit_bytes)} are taken"
             )
+        # At most `limit_bytes` are read, since the child may still append after fstat.
         return source.read(limit_bytes)

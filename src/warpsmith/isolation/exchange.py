@@ -1,4 +1,4 @@
-"""One exchange of bytes with its clock in native code, which runs without the interpreter's lock."""
+"""One exchange of bytes, timed by native code without the interpreter's lock."""
 
 import ctypes
 import os
@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parent / "native" / "exchange.cpp"
 @lru_cache(maxsize=4)
 def _load_library(home: str | None) -> Callable[..., float]:
     """Build and load the library for one cache folder."""
+    # ctypes.CDLL releases the interpreter's lock during a call, so threads of this process do not enter the time.
     library = ctypes.CDLL(str(build_native("libwarpsmith-exchange.so", [SOURCE], shared=True)))
     function: Any = library.warpsmith_exchange
     function.argtypes = (
@@ -30,5 +31,5 @@ def _load_library(home: str | None) -> Callable[..., float]:
 
 
 def exchange(out: int, data: bytes, into: int, spin_s: float, timeout_s: float) -> float:
-    """Write `data` to `out`; return the seconds until `into` can be read, or -1 if the other end is closed."""
+    """Write `data` to `out`; return the seconds until `into` is readable, or -1 if closed."""
     return _load_library(os.environ.get("WARPSMITH_HOME"))(out, data, len(data), into, spin_s, timeout_s)

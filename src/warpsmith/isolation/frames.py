@@ -22,7 +22,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class FrameFault(enum.StrEnum):
-    """The reason why an exchange of frames failed."""
+    """The reason for a failed exchange of frames."""
 
     MISSING = "missing"  # the other end closed before the first byte
     LATE = "late"
@@ -45,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class FrameError:
-    """A frame that is missing or wrong, and how."""
+    """A missing or wrong frame, with the reason."""
 
     fault: FrameFault
     detail: str
@@ -58,14 +58,15 @@ def encode(frame: Frame) -> bytes:
 
 
 class FrameReader:
-    """A reader of frames that waits until a deadline and holds at most a limit of bytes."""
+    """A reader of frames with a deadline and a limit of bytes."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
+        # A blocking read could not keep the deadline when the other end stops inside a frame.
         os.set_blocking(fd, False)
 
     def read(self, timeout_s: float, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
-        """Return the next frame, or its error. After an error the stream cannot be read further."""
+        """Return the next frame, or its error, after which the stream is unreadable."""
         deadline = time.monotonic() + timeout_s
         header = self._take(HEADER_BYTES, deadline, "header")
         if isinstance(header, FrameError):
@@ -75,11 +76,13 @@ class FrameReader:
             return FrameError(
                 FrameFault.JUNK, f"magic {magic:#010x} version {version}, not {MAGIC:#010x} version {VERSION}"
             )
+        # The length is the other end's claim: it is checked before any byte of the payload is read.
         if length > limit_bytes:
             return FrameError(FrameFault.OVERSIZED, f"a frame of {length} bytes; at most {limit_bytes} are read")
         payload = self._take(length, deadline, "payload")
         if isinstance(payload, FrameError):
             return payload
+        # The checksum finds bytes that foreign code printed into the channel; it does not authenticate the sender.
         if zlib.crc32(payload, zlib.crc32(header[: HEAD.size])) != CHECK.unpack_from(header, HEAD.size)[0]:
             return FrameError(FrameFault.CHECKSUM, f"a frame of kind {kind} and {length} bytes is damaged")
         return Frame(kind, bytes(payload))
@@ -89,7 +92,7 @@ class FrameReader:
         return _ready(self.fd, select.POLLIN, time.monotonic() + timeout_s)
 
     def read_surplus(self) -> FrameError | None:
-        """Return an error if bytes follow the last frame that was due. Call it when the other end is closed."""
+        """Return an error if bytes follow the last due frame. Call it after the other end has closed."""
         try:
             more = os.read(self.fd, 64)
         except BlockingIOError:
@@ -102,6 +105,7 @@ class FrameReader:
             if not _ready(self.fd, select.POLLIN, deadline):
                 return FrameError(FrameFault.LATE, f"{len(taken)} of {count} bytes of its {part} came in time")
             try:
+                # A malicious length cannot reserve memory: at most one chunk is held beyond the bytes that arrived.
                 more = os.read(self.fd, min(CHUNK_BYTES, count - len(taken)))
             except BlockingIOError:
                 continue
@@ -139,7 +143,7 @@ class FrameWriter:
 
 
 def _ready(fd: int, event: int, deadline: float) -> bool:
-    """Return whether the descriptor is ready, or closed, before the deadline."""
+    """Return whether the descriptor is ready or closed before the deadline."""
     poll = select.poll()
     poll.register(fd, event)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

@@ -1,4 +1,4 @@
-"""The native launcher and its spec: the words that describe one confined child."""
+"""The native launcher and the spec of one confined child."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -38,6 +38,7 @@ def encode_spec(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> by
     words = [word for pair in _pairs(argv, policy, files) for word in pair]
     raw = [os.fsencode(word) for word in words]
     for word in raw:
+        # NUL ends each word of the spec, so a NUL inside a word would start a forged key.
         if b"\0" in word:
             raise ValueError(f"{word!r} holds a NUL byte, which no argument, variable or path may")
     return b"".join(word + b"\0" for word in raw)
@@ -48,6 +49,7 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     shown = resolve_paths(policy.read, policy.write)
     limits = policy.limits
     yield from (("argument", word) for word in argv)
+    # A child inherits no variable of the user, except the search paths of code: others may hold keys.
     inherited = {name: os.pathsep.join(inherited_paths(name)) for name in INHERITED if name in os.environ}
     variables = {**ENVIRONMENT, **inherited, **policy.env}
     yield from (("environment", f"{name}={value}") for name, value in variables.items())
@@ -62,6 +64,7 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     yield "devices", str(int(policy.devices))
     yield "cgroup", str(find_divisible_cgroup() or "")
     yield from _subordinate_pairs(find_subordinate_ids())
+    # The launcher ends the child when this process dies (native/launcher.cc), after SIGKILL too.
     yield "judge", str(os.getpid())
     yield "wall_s", repr(float(limits.wall_s))
     yield "address_space", str(int(limits.address_space))
@@ -70,7 +73,7 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
 
 
 def _subordinate_pairs(found: SubordinateIds | str) -> Iterator[tuple[str, str]]:
-    """Yield the user's subordinate ids, or why there are none."""
+    """Yield the user's subordinate ids, or the reason without any."""
     if isinstance(found, str):
         yield "subordinate_refusal", found
         return

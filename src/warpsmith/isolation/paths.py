@@ -1,4 +1,4 @@
-"""Paths that a child must see: those that programs of this machine need, and the links that lead to a path."""
+"""The paths that a child must see, and the links to them."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ PACKAGE = Path(warpsmith.__file__).parent
 
 
 def inherited_paths(name: str) -> list[str]:
-    """Return the entries of a search path as absolute paths, since the child has another working folder."""
+    """Return the entries of a search path as absolute paths."""
     return [str(Path(entry).absolute()) for entry in os.environ.get(name, "").split(os.pathsep) if entry]
 
 
@@ -66,6 +66,7 @@ def library_paths(devices: bool = False) -> tuple[Path, ...]:
 
 def _library_folders() -> list[Path]:
     """Return the folders that the loader searches: those of its cache, then its defaults."""
+    # A search path of the user must not name another ldconfig, so the program's folders are fixed.
     ldconfig = shutil.which("ldconfig", path="/sbin:/usr/sbin")
     told = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout if ldconfig else ""
     cached = [Path(line.partition(" => ")[2]).parent for line in told.splitlines() if " => " in line]
@@ -80,6 +81,7 @@ def machine_paths() -> tuple[Path, ...]:
 
 
 def _without_package(path: Path) -> list[Path]:
+    # The package holds the suite's tasks with their references, which tools around a worker must not read.
     """Return the path, or, if our package is inside, all paths beside the package."""
     if not PACKAGE.resolve().is_relative_to(path.resolve()):
         return [path]
@@ -88,19 +90,20 @@ def _without_package(path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class VisiblePaths:
-    """The folders and files to show at their own places, parents first, and the links that lead to them."""
+    """The folders and files to show, parents first, and links to them."""
 
     binds: tuple[tuple[str, bool], ...]  # canonical path, writable
     links: tuple[tuple[str, str], ...]  # path, target
 
 
 def resolve_paths(read: Iterable[Path], write: Iterable[Path]) -> VisiblePaths:
-    """Resolve paths to canonical ones, and list the links on the way."""
+    """Resolve paths to canonical ones. Raise FileNotFoundError for a missing path."""
     links: dict[str, str] = {}
     binds: dict[str, bool] = {}
     for path, writable in [*((path, False) for path in read), *((path, True) for path in write)]:
         real = _resolve(path.absolute(), links)
         binds[real] = writable or binds.get(real, False)
+    # A path below a bound folder needs no mount of its own, unless its right to write differs.
     kept = {path: writable for path, writable in sorted(binds.items()) if not _covered(path, writable, binds)}
     inside = {path: target for path, target in links.items() if not _within_any(path, kept)}
     return VisiblePaths(tuple(kept.items()), tuple(inside.items()))
@@ -108,6 +111,7 @@ def resolve_paths(read: Iterable[Path], write: Iterable[Path]) -> VisiblePaths:
 
 def _resolve(path: Path, links: dict[str, str], depth: int = 0) -> str:
     """Return the canonical path. Add each link on the way to `links`, by its canonical place."""
+    # The kernel follows at most 40 links in one lookup (path_resolution(7)); more mean a loop.
     if depth > 40:
         raise OSError(f"{path} has more than 40 links on its way")
     done = Path("/")
@@ -125,7 +129,7 @@ def _resolve(path: Path, links: dict[str, str], depth: int = 0) -> str:
 
 
 def _covered(path: str, writable: bool, binds: dict[str, bool]) -> bool:
-    """Return whether the nearest listed folder above shows the path with the same right."""
+    """Return whether the nearest listed parent shows the path with the same right."""
     above = [other for other in binds if other != path and _within(path, other)]
     return bool(above) and binds[max(above, key=len)] == writable
 

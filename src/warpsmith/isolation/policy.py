@@ -1,4 +1,4 @@
-"""The policy of a confined child: its paths, its limits, and the limit that stopped it."""
+"""The policy of a confined child: its paths and limits."""
 
 import enum
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True)
 class Policy:
-    """Everything that a child gets. It inherits neither environment nor descriptors, and has no network.
+    """The paths, limits and rights of a child, which inherits no environment, descriptors or network.
 
     The child may create files in `write` folders. The caller must not follow links when it reads them, so it uses
     `collect_file`. `devices` shows the GPU. `require` names parts of
@@ -57,7 +57,7 @@ class Policy:
 
 
 class Limit(enum.IntEnum):
-    """The limit that stopped a child; the numbers are those of native/init.h."""
+    """The limit that stopped a child; numbers as in native/init.h."""
 
     WALL = 1
     CPU = 2

@@ -1,4 +1,4 @@
-"""The confinement that this machine grants, measured with a trivial child."""
+"""The confinement that this machine grants, found with a trivial child."""
 
 from warpsmith.base import HarnessError
 from warpsmith.isolation.child import run
@@ -8,7 +8,7 @@ from warpsmith.records import Confined
 
 
 def probe_confinement(devices: bool = False) -> Confined:
-    """Start a trivial child and return its confinement. Raise HarnessError if it does not run."""
+    """Return a trivial child's confinement. Raise HarnessError if the child fails."""
     policy = Policy(read=system_paths(), limits=ProcessLimits(wall_s=10), devices=devices)
     outcome = run(["true"], policy)
     if not outcome.ok:

@@ -1,4 +1,4 @@
-"""A confined Python program that answers requests in frames: the caller's side, and the loop of the program."""
+"""A confined Python program that answers requests in frames, and its caller's side."""
 
 import os
 import sys

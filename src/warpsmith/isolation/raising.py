@@ -19,7 +19,7 @@ CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 def find_raising_command(confined: Confined, settings: Path = SETTINGS, user: str | None = None) -> str:
-    """Return the command that leads to a stronger form, or nothing if the strongest holds or no command helps."""
+    """Return the command that leads to a stronger form; "" if none helps."""
     if confined.form is ConfinementForm.OTHER_USER:
         return ""
     reasons = dict(line.split(": ", 1) for line in confined.missing if ": " in line)
@@ -31,11 +31,14 @@ def find_raising_command(confined: Confined, settings: Path = SETTINGS, user: st
         return command
     if any(mark.exists() for mark in CONTAINER_MARKS):
         return IN_CONTAINER
+    # Root may lack user namespaces only where the kernel or a container refuses them; sudo would change nothing.
     return "" if os.geteuid() == 0 else "sudo warpsmith …"
 
 
 def _grant_subordinate_ids(reason: str, user: str) -> str:
-    """Return the command that installs the programs or grants a range, both if both may be missing."""
+    """Return the command that installs the programs, or grants a range."""
+    # 100000 to 165535 is the range that useradd grants to the first account (SUB_UID_MIN and SUB_UID_COUNT of
+    # login.defs).
     grant = f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
     if reason == WITHOUT_PROGRAMS:
         return f"sudo apt-get install uidmap && {grant}"
@@ -43,7 +46,7 @@ def _grant_subordinate_ids(reason: str, user: str) -> str:
 
 
 def _lift_restriction(settings: Path) -> str:
-    """Return the command that lifts the first restriction of user namespaces, or nothing."""
+    """Return the command that lifts the first restriction of user namespaces; "" without one."""
     for name, restricted, lifted in RESTRICTIONS:
         path = settings / name
         if path.exists() and path.read_text().strip() == restricted:

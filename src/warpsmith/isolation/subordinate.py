@@ -1,4 +1,4 @@
-"""The subordinate ids that this machine grants to an ordinary user, who gives one of them to a confined child."""
+"""The subordinate ids that this machine grants to an ordinary user."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ WITHOUT_RANGE = "grants no subordinate ids to"  # between the file and the user
 
 @dataclass(frozen=True)
 class SubordinateIds:
-    """Equally many user and group ids from these on, and the setuid programs that map them."""
+    """The first subordinate ids, their number, and the setuid programs that map them."""
 
     uid: int
     gid: int
@@ -25,7 +25,7 @@ class SubordinateIds:
 
 @lru_cache(maxsize=4)
 def find_subordinate_ids(etc: Path = ETC, path: str | None = None) -> SubordinateIds | str:
-    """Return the user's subordinate ids, or the reason why the user has none. `path` replaces PATH."""
+    """Return the user's subordinate ids, or the reason for none. `path` replaces PATH."""
     if os.geteuid() == 0:
         return "root needs no subordinate ids"
     newuidmap, newgidmap = (shutil.which(name, path=path) for name in ("newuidmap", "newgidmap"))
@@ -41,16 +41,18 @@ def find_subordinate_ids(etc: Path = ETC, path: str | None = None) -> Subordinat
             return f"{etc / kind} {WITHOUT_RANGE} {name}"
     (_, uids), (_, gids) = ranges
     assert uids is not None and gids is not None
+    # One offset is used in both ranges, so the shorter range decides.
     return SubordinateIds(uids[0], gids[0], min(uids[1], gids[1]), Path(newuidmap), Path(newgidmap))
 
 
 def _first_range(path: Path, name: str) -> tuple[int, int] | None:
-    """Return first id and count of the first range of the user, who stands there by name or by number."""
+    """Return the first id and the count of the user's first range, or None."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
         return None
     for line in lines:
+        # subuid(5): each line is owner:first:count, where the owner is a login name or a uid.
         owner, _, rest = line.partition(":")
         first, _, count = rest.partition(":")
         if owner in (name, str(os.geteuid())) and first.isdigit() and count.strip().isdigit() and int(count) > 0:

@@ -1,4 +1,4 @@
-"""The commands' side of the resident pool: find it, ask it, start it, stop it."""
+"""The commands' side of the resident pool."""
 
 import asyncio
 import os
@@ -42,6 +42,8 @@ class PoolClient:
         self._path = path
 
     async def submit(self, request: EvaluationRequest) -> Record:
+        # Closing the connection in `finally` is the cancel signal: the pool sees the hang-up and ends the evaluator
+        # process.
         """Return the record of a request. Cancelling the call ends the evaluation."""
         connection = self._connect()
         try:
@@ -58,6 +60,7 @@ class PoolClient:
         prepared: PreparedEvaluation | None = None,
     ) -> Record:
         """Return the candidate's record. A prepared evaluation is resumed in this process."""
+        # A prepared evaluation holds open processes and descriptors of this process, which cannot travel.
         if prepared is not None:
             return resume(prepared)
         connection = self._connect()
@@ -75,7 +78,7 @@ class PoolClient:
         return PoolStatus.parse(self._ask(STOP).payload)
 
     def refusal(self) -> str:
-        """Return why the pool answers no request of this process; empty if it does."""
+        """Return the reason why the pool refuses this process; "" without one."""
         connection = Connection.open(self._path)
         try:
             return _greet(connection).refused
@@ -122,7 +125,7 @@ def _evaluate(connection: Connection, request: EvaluationRequest) -> Record:
 
 
 def find_pool(warn: Callable[[str], None] = lambda text: None) -> PoolClient | None:
-    """Return this user's pool; None without one, or if it cannot serve this process, which `warn` is told."""
+    """Return this user's pool, or None without one; `warn` gets the reason."""
     try:
         path = socket_path()
         if not path.exists():
@@ -141,13 +144,14 @@ def find_pool(warn: Callable[[str], None] = lambda text: None) -> PoolClient | N
 
 
 def start_pool(evaluators: int, idle_minutes: float = IDLE_MINUTES, patience_s: float = START_S) -> PoolStatus:
-    """Start a pool in the background, or find the one that runs, and return its state."""
+    """Start a pool in the background, or find a running one; return its state."""
     path = socket_path()
     log = run_folder() / f"{path.stem}.log"
     argv = [sys.executable, "-P", "-m", "warpsmith.pool.server", str(evaluators), str(idle_minutes)]
     pid = _spawn(argv, log)
     end = time.monotonic() + patience_s
     while time.monotonic() < end:
+        # A second pool of the same user ends at once by its lock, and the first one answers here.
         try:
             return PoolClient(path).status()
         except OSError:
@@ -161,6 +165,7 @@ def start_pool(evaluators: int, idle_minutes: float = IDLE_MINUTES, patience_s: 
 
 def _spawn(argv: list[str], log: Path) -> int:
     """Start a program in a session of its own, with its output in a file, and return its pid."""
+    # A new session: the terminal's Ctrl-C and hang-up do not reach the pool.
     actions = (
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
@@ -175,8 +180,10 @@ def stop_pool(patience_s: float = ANSWER_S) -> PoolStatus | None:
     try:
         last = PoolClient(path).stop()
     except (ConnectionRefusedError, FileNotFoundError):
+        # Nobody listens: the socket file was left by a killed pool.
         path.unlink(missing_ok=True)
         return None
+    # The pool answers before it stops; it has ended when its socket file is gone.
     end = time.monotonic() + patience_s
     while path.exists() and time.monotonic() < end:
         time.sleep(PAUSE_S)

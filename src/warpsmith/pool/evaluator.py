@@ -38,10 +38,13 @@ class TaskKeeper:
     def open(self, target: str, options: OpenOptions) -> Iterator[OpenTask]:
         """Yield the task, opened before if its text is unchanged."""
         found = find(target)
+        # Tasks of the suite are part of the package and need no process. With `trust`, the user takes the risk on
+        # purpose.
         if found.form is TaskFormat.SUITE or options.trust:
             with self._start(found, options) as opened:
                 yield opened
             return
+        # The version hashes the text of the task's files, so an edited task gets a new process.
         key = (found.label, version_of(found, options.shapes), options)
         if self._opened is None or key != self._key or self._uses >= MOST_EVALUATIONS:
             self.renew()
@@ -63,13 +66,14 @@ class TaskKeeper:
 def evaluate(request: EvaluationRequest, tasks: TaskKeeper) -> Record:
     """Return the record of a request; end the kept task process after a fault."""
     record = grade(request.candidate, request.config, request.seed, open_task=tasks.open)
+    # A fault may come from the task process, whose state nobody knows any more.
     if record.verdict is Verdict.FAULT:
         tasks.renew()
     return record
 
 
 def reply_to(payload: bytes, tasks: TaskKeeper) -> EvaluationReply:
-    """Return a record, or why there is none."""
+    """Return a record, or the reason for none."""
     try:
         return EvaluationReply(record=evaluate(EvaluationRequest.parse(payload), tasks))
     except UsageError as error:
@@ -82,6 +86,7 @@ def serve(reading: int, writing: int) -> None:
     """Answer requests until the other end closes the pipe."""
     requests, replies, tasks = FrameReader(reading), FrameWriter(writing), TaskKeeper()
     while not isinstance(frame := requests.read(LONG_S, MESSAGE_BYTES), FrameError):
+        # One request at a time: the pool's own thread waits for the reply before it sends the next request.
         reply = reply_to(frame.payload, tasks)
         if replies.write(Frame(REPLY, reply.text().encode()), LONG_S) is not None:
             break

@@ -15,7 +15,7 @@ from warpsmith.tasks.formats import TaskFormat, find
 
 
 class EvaluationRequest(Model):
-    """One candidate to evaluate. Equal ids name equal work, so that a repeated request gets the record of the first."""
+    """One candidate to evaluate; equal ids name equal work."""
 
     id: str
     candidate: Candidate  # its task is absolute, so that a process in another folder opens the same files
@@ -61,8 +61,9 @@ def local_executor(config: EvaluationConfig, jobs: int) -> Iterator[ThreadExecut
 
 
 def absolute_task(target: str) -> str:
-    """Return a target that names the same task from every folder."""
+    """Return a target that names the same task in every folder."""
     found = find(target)
     if found.form is TaskFormat.SUITE:
+        # A suite task is found by its name from everywhere; only tasks in files need an absolute path.
         return found.label
     return replace(found, path=found.path.absolute()).label

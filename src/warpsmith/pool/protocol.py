@@ -1,4 +1,4 @@
-"""Messages between a command and the resident pool, and the place of the pool's socket.
+"""Messages between a command and the resident pool, and the pool's socket.
 
 A connection carries one greeting and one question. Both ends are processes of one user: the socket has mode 0600 in a
 folder of mode 0700, and the pool asks the kernel for the peer's uid. The messages are JSON in frames, never pickle.
@@ -28,7 +28,7 @@ OURS = "WARPSMITH_"
 
 
 class Greeting(Model):
-    """The sender's version of the package and its environment, which both ends must share."""
+    """The sender's package version and environment, which both ends must share."""
 
     package: str
     environment: str
@@ -40,7 +40,7 @@ class Greeting(Model):
 
 
 class Welcome(Model):
-    """The answer to a greeting; `refused` says why no question will be answered."""
+    """The answer to a greeting; `refused` holds the reason of a refusal."""
 
     refused: str = ""
 
@@ -60,7 +60,7 @@ class PoolStatus(Model):
 
 
 class EvaluationReply(Model):
-    """A record, or why there is none: a wrong request, or an error of warpsmith."""
+    """A record, or the reason for none: a wrong request or an error."""
 
     record: Record | None = None
     refused: str = ""
@@ -95,6 +95,7 @@ class Connection:
         """The uid of the process at the other end, as the kernel knows it."""
         size = struct.calcsize("3i")
         _, uid, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+        # SO_PEERCRED is filled by the kernel at connect time (unix(7)); a peer cannot forge its uid.
         return int(uid)
 
     def send(self, kind: int, message: Model | None = None, timeout_s: float = ANSWER_S) -> None:
@@ -111,17 +112,18 @@ class Connection:
         return found
 
     def close(self) -> None:
-        """Close the socket; an evaluation that the peer still runs for it ends."""
+        """Close the socket; the peer ends an evaluation for this connection."""
         with suppress(OSError):  # the peer has closed it already
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread of ours that waits for the reply
         self._socket.close()
 
 
 def run_folder() -> Path:
-    """Return the folder of sockets, which only this user can enter. Raise MachineError if it is another's."""
+    """Return the folder of sockets. Raise MachineError if others may enter."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "warpsmith" if base else Path(tempfile.gettempdir()) / f"warpsmith-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # lstat: another user could have placed a link of this name in the shared temporary folder.
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise MachineError(
@@ -131,14 +133,17 @@ def run_folder() -> Path:
 
 
 def socket_path() -> Path:
-    """Return the socket of this user's pool for the present data and cache folders."""
+    """Return the socket of this user's pool for the present folders."""
     home = Home.locate()
+    # Folders with other archives and caches get another pool. 16 digits keep the path below the 108 bytes of sun_path.
     return run_folder() / f"pool-{digest_json([str(home.data), str(home.cache)])[:16]}.sock"
 
 
 @cache
 def package_digest() -> str:
     """Return a digest of the installed package: names, sizes and times of its files."""
+    # Sizes and times instead of contents: hashing the whole package would cost each command more time than the
+    # connection.
     root = Path(warpsmith.__file__).parent
     files = sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     rows = [[str(path.relative_to(root)), (found := path.stat()).st_size, found.st_mtime_ns] for path in files]
@@ -146,6 +151,6 @@ def package_digest() -> str:
 
 
 def environment_digest() -> str:
-    """Return a digest of the variables that decide what an evaluation finds."""
+    """Return a digest of the variables that affect an evaluation."""
     chosen = {name: value for name, value in os.environ.items() if name in VARIABLES or name.startswith(OURS)}
     return digest(*(f"{name}={value}" for name, value in sorted(chosen.items())))

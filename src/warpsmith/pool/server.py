@@ -43,7 +43,7 @@ MOST_EVALUATIONS = 200  # of one evaluator process, so that a leak in a library 
 
 
 class AbandonedError(Exception):
-    """The command that asked has closed its connection."""
+    """The end of a request whose command has closed its connection."""
 
 
 @dataclass(eq=False)
@@ -75,6 +75,8 @@ class Evaluators:
         """Run a request in a free evaluator. Raise AbandonedError when the descriptor `peer` hangs up."""
         evaluator = self._take(request.candidate.task, peer)
         reply = EvaluationReply(error="The evaluator process was ended.")
+        # Stands for an evaluator that is ended by AbandonedError or another exception, so that `_give_back` replaces
+        # it.
         try:
             reply = _ask(evaluator.child, request, peer)
         finally:
@@ -104,6 +106,7 @@ class Evaluators:
             return chosen
 
     def _give_back(self, evaluator: Evaluator, task: str, reply: EvaluationReply) -> None:
+        # After an error or a fault the process may hold a damaged GPU context, so it is replaced.
         is_fault = bool(reply.error) or (reply.record is not None and reply.record.verdict is Verdict.FAULT)
         evaluator.task, evaluator.evaluations = task, evaluator.evaluations + 1
         if is_fault or evaluator.evaluations >= MOST_EVALUATIONS:
@@ -120,6 +123,7 @@ def _ask(child: ForkedChild, request: EvaluationRequest, peer: int) -> Evaluatio
     poll = select.poll()
     poll.register(child.reader.fd, select.POLLIN)
     poll.register(peer, select.POLLRDHUP)
+    # Only a peer that hangs up first abandons the request; a reply that is ready is always read.
     if failed is None and child.reader.fd not in dict(poll.poll()):
         raise AbandonedError
     found = failed or child.reader.read(LONG_S, MESSAGE_BYTES)
@@ -147,6 +151,7 @@ class PoolServer:
 
     def run(self, listener: socket.socket) -> None:
         """Accept connections until a `stop` arrives or no connection was open for the idle time."""
+        # The timeout lets the loop look at the stop flag and at the idle time.
         listener.settimeout(POLL_S)
         while not self._stopping.is_set() and not self._is_idle():
             try:
@@ -172,10 +177,12 @@ class PoolServer:
             self._open -= 1
 
     def _accept(self, connection: Connection) -> bool:
-        """Return whether the peer is a process of this user."""
+        """Return whether the peer's uid is ours, after the greeting."""
+        # The folder's mode keeps other users out already; the kernel's answer holds also if the mode was changed.
         if connection.peer_uid != os.getuid():
             return False
         greeting, refused = Greeting.parse(connection.receive().payload), ""
+        # An evaluator has the old package's modules loaded, so its results would carry a wrong version.
         if greeting.package != self._greeting.package:
             refused = "it runs another version of warpsmith"
         elif greeting.environment != self._greeting.environment:
@@ -184,7 +191,7 @@ class PoolServer:
         return True
 
     def _answer(self, connection: Connection) -> None:
-        """Answer one question. A refused peer may still ask for the status, or stop the pool."""
+        """Answer one question; a refused peer may still ask or stop."""
         question = connection.receive()
         match question.kind:
             case kind if kind == EVALUATE:
@@ -214,9 +221,10 @@ class PoolServer:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a listening socket with mode 0600; a file that a dead pool left is replaced."""
+    """Return a listening socket with mode 0600, in place of a dead pool's file."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
+    # The mode is set by the umask, since chmod after bind would leave a moment in which others could connect.
     before = os.umask(0o177)
     try:
         listener.bind(str(path))
@@ -228,8 +236,10 @@ def listen(path: Path) -> socket.socket:
 
 def main(evaluators: int, idle_minutes: float) -> None:
     """Run a pool until it is stopped or idle. End at once if this user's pool runs already."""
+    # Taken before torch loads: the digest is that of the code that this process imports.
     package_digest()  # of the files as they are now
     path = socket_path()
+    # patience 0: a second pool must end at once instead of waiting until the first one ends.
     with suppress(BlockingIOError), hold_lock(path.with_suffix(".lock"), patience_s=0.0):
         nursery = Nursery(ARGV)
         try:

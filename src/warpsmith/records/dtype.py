@@ -26,6 +26,8 @@ class Dtype(StrEnum):
     numbers: Numbers
     norm_floor: float
 
+    # Columns from DLPack's dlpack.h: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6, kDLFloat8_e4m3fn 10, e5m2
+    # 12.
     FLOAT32 = "float32", 4, 2, Numbers.ROUNDED, 2e-6
     FLOAT16 = "float16", 2, 2, Numbers.ROUNDED, 2e-3
     BFLOAT16 = "bfloat16", 2, 4, Numbers.ROUNDED, 1.6e-2
@@ -39,6 +41,7 @@ class Dtype(StrEnum):
     UINT8 = "uint8", 1, 1, Numbers.EXACT, 0.0
     BOOL = "bool", 1, 6, Numbers.EXACT, 0.0
 
+    # A member is a str, so it serializes as torch's name; the columns are attributes beside it.
     def __new__(cls, name: str, size: int, code: int, numbers: Numbers, floor: float) -> Self:
         one = str.__new__(cls, name)
         one._value_ = name

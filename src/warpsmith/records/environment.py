@@ -33,6 +33,7 @@ class Confined(Model):
     @property
     def form(self) -> ConfinementForm | None:
         """The strongest form that holds, or None if no form does."""
+        # FORMS is ordered by strength, so the first form that holds is the strongest.
         return next((form for form, parts in FORMS.items() if parts <= set(self.achieved)), None)
 
     @property

@@ -16,6 +16,8 @@ Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME)]
 class Model(BaseModel):
     """A frozen value with a JSON form."""
 
+    # Closed to unknown keys: a misspelt field must not be dropped in silence. Records hold infinite errors, which JSON
+    # lacks, so they are written as texts.
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True, ser_json_inf_nan="strings")
 
     def text(self) -> str:

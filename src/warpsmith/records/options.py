@@ -66,6 +66,8 @@ class EvaluationOptions(Model):
     other: Mapping[Name, Name] = Field(default_factory=dict)  # options of a record that this version does not know
 
     @property
+    # JSON keys of the first version stay. New options go under `extra` as text, so that keys of old records do not
+    # change.
     def tier(self) -> Literal["search", "claim"]:
         """The tier at which a GPU times a kernel."""
         return "claim" if self.effort == "thorough" else "search"
@@ -81,6 +83,7 @@ class EvaluationOptions(Model):
         """Read the options that the JSON form keeps as text under `extra`."""
         if not isinstance(fields, dict) or not isinstance(fields.get("extra"), Mapping):
             return fields
+        # Plain fields win over texts: a caller may pass both.
         plain = {name: value for name, value in fields.items() if name != "extra"}
         return {**_read_texts(fields["extra"], plain.get("device")), **plain}
 
@@ -104,7 +107,9 @@ class EvaluationOptions(Model):
 
     def _extra(self) -> dict[str, str]:
         """Return what stands under `extra`: options that were set, except those that have no effect."""
+        # Only options that a caller has set are written: a new default must not change the keys of old records.
         given, found = self.model_fields_set, dict(self.other)
+        # An option without effect on a machine stays out, so equal evaluations have equal keys.
         if self.device == VIRTUAL and "gpu" in given:
             found["gpu"] = self.gpu
         if self.device != VIRTUAL and "effort" in given:
@@ -123,6 +128,7 @@ def _read_texts(extra: Mapping[str, str], device: object) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     other: dict[str, str] = {}
     for name, text in extra.items():
+        # An unknown text is kept: a record of a newer version is written back as it was read.
         if not isinstance(text, str):
             other[name] = text  # the validation of `other` names it
         elif name in ("gpu", "until"):

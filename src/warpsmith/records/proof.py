@@ -12,10 +12,11 @@ PARTS = {  # options that leave a part of the evaluation out, with what they do
 
 
 def unproven_reason(record: Record) -> str:
-    """Return the reason why a record is no full evaluation, or an empty text.
+    """Return the reason why a record is no full evaluation; "" without one.
 
     A full evaluation makes all planned calls, held-out shapes included, from a secret seed. On a GPU it is final.
     """
+    # The order is from the strongest restriction to the weakest; the first one is named.
     options, calls = record.options, record.checked.calls if record.checked else 0
     if options.effort == "sketch":
         return f"it passed {calls} calls of a quick check, without held-out shapes"
@@ -23,6 +24,7 @@ def unproven_reason(record: Record) -> str:
         return "it was evaluated as a search does and not as a final claim"
     if options.cases:
         return f"it was evaluated on {' and '.join(options.cases)} cases alone"
+    # A kernel can be written for a known seed; only a secret one tests for other inputs.
     if options.is_seed_given:
         return "it was evaluated from a seed that was known before"
     values = {"without": ",".join(sorted(options.without)), "until": options.until, "most_cases": options.most_cases}

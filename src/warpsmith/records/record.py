@@ -12,6 +12,7 @@ from warpsmith.records.model import Model, Name
 from warpsmith.records.options import EvaluationOptions
 from warpsmith.records.verdict import Reason, Verdict
 
+# A skipped stage says nothing about the kernel.
 GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the evaluation
 CHANCE = (Reason.DISTURBED,)  # reasons about the machine at that moment, not about the kernel
 F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
@@ -30,6 +31,7 @@ class StageResult(Model):
     @model_validator(mode="after")
     def _require_reason(self) -> Self:
         """Raise ValueError for a missing reason or sentence."""
+        # A verdict without a reason could not be explained or counted.
         if self.verdict not in GOING_ON and self.reason is None:
             raise ValueError(f"a {self.verdict} of stage {self.stage} needs a reason")
         if self.verdict is Verdict.SKIP and not self.detail:
@@ -64,6 +66,7 @@ class Record(Model):
     @property
     def ended(self) -> StageResult | None:
         """The result that ended the evaluation, or None."""
+        # At most one: the evaluation ends there, and later stages have no result.
         return next((r for r in self.results if r.verdict not in GOING_ON), None)
 
     @property

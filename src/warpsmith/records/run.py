@@ -48,6 +48,7 @@ class Run(Model):
     @property
     def waits(self) -> bool:
         """Whether the run waits for `ask` or `tell`."""
+        # Runs of `ask` and `tell` have the setting "who"; nobody runs between two commands, so `running` means waiting.
         return self.state is RunState.WAITING or (self.state is RunState.RUNNING and "who" in self.settings)
 
     @property
@@ -73,6 +74,7 @@ class Run(Model):
     def eval_command(self, record: Record, file: str) -> str:
         """Return the command that evaluates a kernel of the run from a file."""
         words = ["warpsmith", "eval", self.target, file, "--direction", self.direction.value, "--device", self.device]
+        # The usual GPU is the default of the command, so the line stays short.
         words += ["--gpu", record.options.gpu] if record.options.gpu != USUAL_GPU else []
         return shlex.join([*words, *(f"-D{name}={value}" for name, value in sorted(record.candidate.macros.items()))])
 

@@ -58,6 +58,7 @@ Score: TypeAlias = MeasuredScore | ModelledScore
 
 def score(record: Record) -> Score | None:
     """Return the score of a record, or None unless it passed and was timed."""
+    # `seen` leaves out held-out cases: their shapes differ between evaluations.
     if record.concluded is not Verdict.PASS or record.timing is None:
         return None
     return _measured_score(record, record.timing.seen) or _modelled_score(record, record.timing.seen)
@@ -66,8 +67,10 @@ def score(record: Record) -> Score | None:
 def _measured_score(record: Record, cases: Sequence[CaseTiming]) -> MeasuredScore | None:
     """Return the score of measured speedups, or None if a case lacks one."""
     ratios = [case.speedup for case in cases if case.speedup and isinstance(case.time, MeasuredTime)]
+    # A mean over fewer cases would rank a kernel by its good cases alone.
     if not cases or len(ratios) != len(cases) or not all(_is_usable(ratio) for ratio in ratios):
         return None
+    # The geometric mean grows with each ratio: if every interval holds, it lies between the means of the bounds.
     return MeasuredScore(
         value=geomean(ratio.value for ratio in ratios),
         low=geomean(ratio.low for ratio in ratios),
@@ -83,6 +86,7 @@ def _modelled_score(record: Record, cases: Sequence[CaseTiming]) -> ModelledScor
     if not cases or len(times) != len(cases):
         return None
     gpus = ",".join(sorted({time.gpu for time in times}))
+    # The inverse of the geometric mean time, so that for both kinds of score more is better.
     value = geomean(1e6 / time.us for time in times)
     return ModelledScore(value=value, cases=len(cases), basis=_basis(record, "modelled", gpus, cases))
 
@@ -91,6 +95,7 @@ def _basis(record: Record, kind: str, hardware: str, cases: Iterable[CaseTiming]
     """Return the hash that two comparable scores share."""
     # Scores compare only for the same task version, kind of time, GPU, cache, cases and, if restricted, baselines.
     candidate, asked = record.candidate, [record.options.cache, ",".join(record.options.baselines)]
+    # Sorted, so that the order in which cases were timed does not change the hash.
     shapes = sorted([case.case.name, case.case.dtype, sorted(case.case.axes.items())] for case in cases)
     return digest_json([candidate.task, candidate.direction, record.task_version, kind, hardware, shapes, asked])
 

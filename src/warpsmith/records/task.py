@@ -152,6 +152,7 @@ class Case(Model):
         The choice is the same for every test input of a case: a captured call is replayed with other inputs and keeps
         its numbers.
         """
+        # crc32, not hash(): Python salts the hash of a string in each process.
         return values[crc32(self.shape.encode()) % len(values)]
 
     @property
@@ -333,6 +334,7 @@ class Task(Model):
         """Whether the formulas say that results are sums of products."""
         if self.origin is not Origin.SUITE or not self.forward.is_product:
             return False
+        # A count of operations proves nothing for a foreign task, so the answer needs the suite's formulas.
         works = [self.least(Direction.FORWARD, case) for case in self.group_or_first(Group.TIMING)]
         return any(one is not None and one.flops > MATRIX_OPERATIONS * one.bytes for one in works)
 
@@ -342,6 +344,7 @@ class Task(Model):
 
     def group_or_first(self, group: Group) -> tuple[Case, ...]:
         """Return the cases of a group, or the first case if it is empty."""
+        # A foreign task may have cases of one group only.
         return self.group(group) or self.cases[:1]
 
     def flops(self, direction: Direction, case: Case) -> float | None:

@@ -18,6 +18,8 @@ class TorchMode(StrEnum):
 
     EAGER = "eager", "", False, False, False
     COMPILE = "compile", "default", False, True, False
+    # The variant without CUDA graphs: a graph of torch would hide launches, so warpsmith captures graphs as modes of
+    # their own.
     MAX_AUTOTUNE = "max-autotune", "max-autotune-no-cudagraphs", False, True, True
     EAGER_GRAPH = "eager-graph", "", True, False, False
     COMPILE_GRAPH = "compile-graph", "default", True, False, False

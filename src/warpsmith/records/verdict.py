@@ -68,6 +68,7 @@ class Reason(StrEnum):
     @property
     def verdict(self) -> Verdict:
         """The verdict of a stage that ends for this reason."""
+        # A reason has exactly one verdict, so a stage names the reason only and cannot contradict it.
         if self in SKIPPED:
             return Verdict.SKIP
         if self in OURS:

@@ -1,4 +1,4 @@
-"""Readers of an artifact: the dynamic tables of its ELF file, external functions of its PTX, exported signatures."""
+"""Readers of an artifact's ELF tables, PTX externals and exported signatures."""
 
 import re
 import struct
@@ -20,8 +20,10 @@ from warpsmith.languages.nvcc.bounds import (
 # Possessive quantifiers (`++`) never give characters back, and no part crosses the bracket of another match, so the
 # time is linear in the bytes.
 PTX_EXTERN = re.compile(rb"^\.extern \.func\s++(?:\([^()]*+\)\s*+)?([\w$]{1,%d})" % (NAME_BYTES + 1), re.MULTILINE)
+# Our header writes each exported signature between these bytes, so an artifact is described without running its code.
 MARK = b"\x7fWARPSMITH-ENTRY\x7f"
 RECORD = re.compile(re.escape(MARK) + rb"([^\0]{1,200})\0([^\0]{0,4000})\0")
+# Layouts of elf(5): Elf64_Ehdr, Elf64_Shdr, Elf64_Sym, Elf64_Dyn.
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
@@ -51,6 +53,7 @@ class Elf:
     def sections(self) -> tuple[Section, ...]:
         """The section table."""
         try:
+            # Class 2 is 64-bit, data 1 is little-endian (EI_CLASS and EI_DATA).
             header = HEADER.unpack_from(self.raw)
             if header[0][:6] != b"\x7fELF\x02\x01":
                 raise ValueError("not a 64-bit little-endian ELF file")
@@ -88,9 +91,11 @@ class Elf:
 
     def _rows(self, section: Section, row: struct.Struct) -> Iterator[tuple[int, ...]]:
         """Yield the rows of a table."""
+        # Offsets and sizes come from the candidate, so each is compared with the file before a slice is taken.
         if section.offset + section.size > len(self.raw):
             raise ValueError(f"a section of {section.size} bytes ends beyond the file's {len(self.raw)}")
         raw = self.raw[section.offset : section.offset + section.size]
+        # A size that is no multiple of the row's leaves a rest; iter_unpack would raise for it.
         return row.iter_unpack(raw[: len(raw) - len(raw) % row.size])
 
     def _names(self, places: Iterable[tuple[int, int]], plural: str) -> tuple[str, ...]:
@@ -111,6 +116,8 @@ class Elf:
         if section >= len(self.sections):
             raise ValueError(f"strings in section {section} of {len(self.sections)}")
         start = self.sections[section].offset + offset
+        # The search ends after the longest allowed name: a table without zero bytes would cost the whole file for each
+        # symbol.
         end = self.raw.find(b"\0", start, start + NAME_BYTES + 1)
         if end < 0:
             raise ValueError(f"the string at {start} has no end within {NAME_BYTES} bytes")

@@ -34,7 +34,7 @@ RUNTIME_SONAMES = ("libcudart.so", "libstdc++.so", "libgcc_s.so", "libc.so", "li
 
 @dataclass(frozen=True)
 class CompileJob:
-    """Everything that a compilation depends on."""
+    """The inputs of a compilation."""
 
     unit: str
     options: CompileOptions
@@ -89,6 +89,8 @@ def policy(job: CompileJob, folder: Path) -> Policy:
         read=(*system, *prefix, job.toolchain.root, HEADERS),
         write=(folder,),
         limits=job.options.limits,
+        # SUNPRO_DEPENDENCIES makes GCC's preprocessor list every opened file. The variable cannot be undone by a
+        # source.
         env={"PATH": ":".join(folders), "TMPDIR": str(folder), "LC_ALL": "C", "SUNPRO_DEPENDENCIES": DEPENDENCIES},
         cwd=folder,
     )
@@ -103,9 +105,11 @@ def libraries(job: CompileJob) -> tuple[Path, ...]:
 def _read_result(job: CompileJob, folder: Path, outcome: ChildOutcome, facts: CompileFacts) -> Built:
     """Return the output of a finished compiler run."""
     said, roots = _tool_output(job, folder, outcome), _readable_roots(job, folder)
+    # A compiler that was stopped leaves partial files, which are not read.
     found = read_confined(folder, said, outcome.ok) if outcome.stopped is None else Reading()
     if isinstance(found, Failure):
         return Built(facts, failure=found)
+    # The confinement shows system files too; a kernel may include headers of the toolchain and of the system only.
     outside = next((path for path in found.files or () if not is_inside(path, roots)), None)
     if outside is not None or not outcome.ok:
         failure = forbidden_file(outside) if outside else classify(outcome, said, found.diagnostics, job.options, roots)
@@ -117,6 +121,7 @@ def _accept_artifact(job: CompileJob, folder: Path, found: Reading, facts: Compi
     """Return the artifact, or a failure if its size or symbols refuse it."""
     if (failure := found.failure()) is not None:
         return Built(facts, failure=failure)
+    # The list is the proof of what was read. Without it nothing can be said about the files.
     if found.files is None:
         raise MachineError(f"{job.toolchain.host} left no list of the files it read. Let nvcc use GCC.")
     facts = facts.model_copy(
@@ -132,6 +137,7 @@ def _accept_artifact(job: CompileJob, folder: Path, found: Reading, facts: Compi
     if refused is not None:
         findings = (*refused.findings, *facts.findings)
         return Built(facts.model_copy(update={"findings": findings}), failure=refused)
+    # The artifact is taken by a reader that follows no links: its folder was writable for the compiler's child.
     artifact = collect_file(folder, ARTIFACT, ARTIFACT_BYTES)
     if isinstance(artifact, RefusedFile):
         raise HarnessError(f"nvcc ended well, and its artifact cannot be taken: {artifact.reason}.")

@@ -1,4 +1,4 @@
-"""Cache of artifacts by content hash: whole entries, checked when read, bounded in size."""
+"""The artifact cache: whole entries by content hash, checked on reading."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class CachedCompilation(Model):
 
 @dataclass(frozen=True)
 class Cache:
-    """Cache of folders named by key. Readers take no lock; a writer holds the key's lock."""
+    """A cache of folders by key; readers take no lock."""
 
     root: Path
     limit_bytes: int
@@ -42,8 +42,10 @@ class Cache:
             seal, _, text = (folder / KEPT).read_text().partition("\n")
             kept = CachedCompilation.parse(text)
             path = folder / f"{kept.artifact}.so" if kept.artifact else None
+            # The artifact's digest is checked on every load: a damaged library must not be loaded into a worker.
             whole = seal == digest(text) and (path is None or digest(path.read_bytes()) == kept.artifact)
             if whole:
+                # The time of the folder is the time of the last use, by which `trim` chooses.
                 os.utime(folder)
         except (OSError, ValidationError, UnicodeDecodeError):
             return None
@@ -68,6 +70,7 @@ class Cache:
         folder = self.root / key
         with explain_write_errors(folder):
             self.root.mkdir(parents=True, exist_ok=True)
+            # The scratch folder lies in the cache: rename is atomic within one file system only.
             scratch = Path(tempfile.mkdtemp(dir=self.root, prefix=".new-"))
             (scratch / KEPT).write_text(f"{digest(text)}\n{text}")
             if artifact is not None:
@@ -79,9 +82,10 @@ class Cache:
         return kept, folder / f"{kept.artifact}.so" if artifact is not None else None
 
     def trim(self) -> None:
-        """Delete the least recently used entries beyond the limit."""
+        """Delete the least recently used entries above the byte limit."""
         entries = sorted(self._entries(), reverse=True)
         now, total = time.time(), 0
+        # Newest first: entries are added up until the limit, and the older rest goes.
         for used, size, folder in entries:
             total += size
             if total > self.limit_bytes and now - used > YOUNG_S:

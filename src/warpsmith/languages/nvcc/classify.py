@@ -43,6 +43,7 @@ def classify(
     """Return the failure of a compilation, the most specific reason first."""
     _check_arch(said, options.arch)
     errors = tuple(one for one in diagnostics if one.is_error)
+    # A limit or a forbidden file also causes ordinary errors, so specific reasons are tested before general ones.
     return (
         _limit_failure(outcome, options.limits, said)
         or _forbidden_file_failure(errors, roots)
@@ -110,10 +111,12 @@ def _crash_failure(outcome: ChildOutcome, said: str) -> Failure | None:
 
 def _library_failure(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
     """Return a failure if the source calls a library or an ATen operator."""
+    # Errors in the source come before errors in headers, which are consequences.
     for error in sorted(errors, key=lambda error: error.file.startswith(OTHERS)):
         name = called_operator(error) or undeclared_library_name(error, libraries)
         if name is None:
             continue
+        # cublas_v2.h is the header of the library cublas.
         if name.partition(".")[0].removesuffix("_v2").lower() in libraries:
             raise MachineError(
                 f"The task allows {name}, but this toolchain has no headers of it: install nvidia-{name}."
@@ -129,6 +132,7 @@ def _link_failure(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) ->
     policy = LinkPolicy.load()
     for error in errors:
         match = UNLINKED.match(error.text) if error.tool == "linker" else None
+        # The linker also names the source's own missing functions; those are ordinary errors.
         if match is None or not policy.names_known(match["symbol"]):
             continue
         failure = policy.judge(match["symbol"], libraries)
@@ -142,6 +146,7 @@ def _entry_failure(errors: tuple[Diagnostic, ...]) -> Failure | None:
     """Return a failure if the first error is about the table of functions."""
     if not errors or not errors[0].file.endswith(TABLE_FILES):
         return None
+    # Our table of functions is the last text of the unit: an error inside means that an exported function does not fit.
     said = errors[0].text
     if ABSENT.search(said):
         return Failure(Reason.NO_ENTRY, f"The source exports no such function: {said}.", to_findings(errors))
@@ -153,6 +158,7 @@ def _entry_failure(errors: tuple[Diagnostic, ...]) -> Failure | None:
 def _error_failure(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Failure:
     """Return the failure for ordinary compile errors."""
     if not errors:
+        # A compiler that fails without a message is counted as a crash, not as the candidate's defect alone.
         tail = said.strip()[-TAIL_CHARACTERS:] or "it said nothing"
         return Failure(Reason.COMPILER_CRASH, f"The compiler failed without an error message: {tail}")
     first = errors[0].finding()

@@ -52,9 +52,11 @@ class Diagnostic:
 
     def finding(self) -> "Finding":
         """Return the message as a finding; places in temporary files are dropped."""
+        # Imported here: the confined reader loads this module without site packages, and so without pydantic.
         from warpsmith.records import Checker, Finding, Place, Severity
 
         name = PurePosixPath(self.file).name
+        # Temporary files have names that change with each run, and a place in them helps nobody.
         known = bool(self.line) and not name.endswith((".s", ".ptx", ".ii", "-shim"))
         place = Place(file=name if name == SOURCE else _short(self.file), line=self.line, column=self.column)
         return Finding(
@@ -71,18 +73,20 @@ def _short(path: str) -> str:
 
 
 def read_diagnostics(said: str) -> tuple[Diagnostic, ...]:
-    """Read the first messages of the output in order, without duplicates."""
+    """Read the first messages of the output, without duplicates."""
     # The host pass and the device pass report the same error: the text and place identify it.
     found: dict[tuple[str, str, int], Diagnostic] = {}
     lines = [line[:LINE_CHARACTERS] for line in said.splitlines()]
     for index, line in enumerate(lines):
         for shape in SHAPES:
+            # GNU ld prints the place before its message, so its pattern is searched; the others begin the line.
             if (match := shape.search(line) if shape is LINKER else shape.match(line)) is not None:
                 made = _diagnostic(match, shape, lines[index + 1 : index + 8])
                 if index and INCLUDED.match(lines[index - 1]):
                     made = replace(made, included=True)
                 found.setdefault((made.text, made.file, made.line), made)
                 break
+        # A candidate can make the compiler print without end.
         if len(found) == COMPLAINTS:
             break
     return tuple(found.values())

@@ -1,4 +1,4 @@
-"""Entry points of an artifact, read without running it, and their fit to a task."""
+"""Entry points of an artifact, and the comparison with a task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,6 +57,7 @@ def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature
         return Failure(
             Reason.NO_ENTRY, f'The source exports {names}, but no `{direction}`. Name it so in m.def("{direction}", …).'
         )
+    # Without a signature only the name is compared: the caller compiles without a task.
     if signature is None or _accepts(entry, signature):
         return None
     expected = f"{','.join(argument.kind for argument in signature.arguments)}->{_expected_results(signature)}"

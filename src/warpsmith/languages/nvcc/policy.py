@@ -1,4 +1,4 @@
-"""The link policy: which undefined symbols an artifact may have. It is a filter, not the confinement."""
+"""The link policy: undefined symbols that an artifact may have."""
 
 import functools
 import re
@@ -35,6 +35,7 @@ class LinkPolicy:
     @functools.cache
     def load(cls) -> "LinkPolicy":
         """Load the list of the package."""
+        # The list is a file, so that a reader of the docs and the tests see the same names and reasons.
         tables = tomllib.loads(DATA.read_text())
         return cls(*(tuple(_group(row) for row in tables[key]) for key in ("refused", "library", "allowed")))
 

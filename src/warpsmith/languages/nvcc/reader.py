@@ -1,4 +1,4 @@
-"""Program that reads a compilation's files in a confined process without site packages.
+"""A program that reads a compilation's files in a confined process.
 
 Standard input is the tools' output; standard output is one JSON document with the fields of `reading.Reading`.
 """
@@ -24,6 +24,8 @@ def read_compilation(said: str, dependencies: Path, artifact: Path | None) -> di
             found |= _artifact(artifact) | {"kernels": resource_rows(said)}
     except Exceeded as error:
         found["exceeded"] = str(error)
+    # Parsing of hostile bytes may meet any limit; the answer is a value, so that the caller can tell it from our own
+    # bugs.
     except MemoryError:
         found["exceeded"] = "it takes more memory than there is for it"
     except Exception as error:  # noqa: BLE001 - whatever an artifact brings about is said of it
@@ -42,9 +44,11 @@ def _artifact(path: Path) -> dict[str, object]:
 
 def _files(path: Path) -> list[str] | None:
     """Return the files that the preprocessor opened, each once."""
+    # A link could lead out of the folder; the list must be a file that the compiler itself wrote.
     if path.is_symlink() or not path.is_file():
         return None
     check_count(path.stat().st_size, LIST_BYTES, "bytes in the list of the files that it reads")
+    # The list is a rule of make: a target with a colon, and paths on continued lines.
     words = path.read_text(errors="replace").replace("\\\n", " ").split()
     found = list(dict.fromkeys(word for word in words if word.startswith(("/", "..")) and not word.endswith(":")))
     check_count(len(found), FILES, "files to read")

@@ -1,4 +1,4 @@
-"""Reading of a compilation by a confined process, because a candidate may have shaped the bytes."""
+"""Confined reading of a compilation, because a candidate may shape its bytes."""
 
 import sys
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from warpsmith.languages.nvcc.options import ARTIFACT, DEPENDENCIES
 from warpsmith.records import Failure, KernelResources, Model, Reason
 
 PACKAGES = Path(warpsmith.__file__).parents[1]
+# -I and -S leave out the user's paths and all site packages: the reader starts quickly and can import only our package.
 START = "import sys; sys.path.append({!r}); from warpsmith.languages.nvcc.reader import main; main()"
 # Tighter than the compiler's own: an ordinary compilation is read in 0.1 s and 100 MiB.
 LIMITS = ProcessLimits(
@@ -46,7 +47,7 @@ class Reading(Model):
         return tuple(KernelResources(name=name, **row) for name, row in self.kernels.items())
 
     def failure(self) -> Failure | None:
-        """Return why the candidate is refused for what it left, if it is."""
+        """Return the failure for an unreadable result, or None."""
         if self.exceeded:
             return Failure(Reason.COMPILE_LIMIT, f"The compilation's result is not read: {self.exceeded}.")
         if self.malformed:

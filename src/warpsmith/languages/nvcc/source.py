@@ -1,4 +1,4 @@
-"""The compiled text: checks of a source, and our additions to it."""
+"""The compiled text: checks of a source, and additions to it."""
 
 import re
 from collections.abc import Mapping
@@ -27,11 +27,13 @@ WARPSMITH_EXPORTS(warpsmith_fill)
 
 
 def check_bytes(raw: bytes) -> Failure | None:
+    # The checks run before a compiler starts, so a bad text costs no compilation.
     """Return a failure if a file cannot be a source."""
     if not raw.strip():
         return Failure(Reason.BAD_SOURCE, "The source is empty.")
     if len(raw) > LIMIT_BYTES:
         return Failure(Reason.BAD_SOURCE, f"The source has {len(raw)} bytes; at most {LIMIT_BYTES} are compiled.")
+    # A zero byte ends the text for some tools and not for others, so two readers could see different programs.
     if (place := raw.find(b"\0")) >= 0:
         return Failure(Reason.BAD_SOURCE, f"The source has a zero byte at {place}; it must be text.")
     try:
@@ -42,7 +44,7 @@ def check_bytes(raw: bytes) -> Failure | None:
 
 
 def check_files(source: str) -> Failure | None:
-    """Return a failure if the source uses .incbin."""
+    """Return a failure if the source contains .incbin, else None."""
     # A source that hides .incbin from this pattern meets the confinement: the compiler cannot open other files.
     code = code_of(source, strings=True)
     if (found := INCBIN.search(code)) is None:
@@ -74,13 +76,16 @@ def translation_unit(candidate: Candidate) -> str | Failure:
         return added
     # The macros come after the header: a tunable called N would change names in the header.
     macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
+    # Looked for in the source as written: a match in a comment includes a header in vain, and changes nothing else.
     wide = "#define WARPSMITH_CUDA_HALF 1\n" if CUDA_HALF.search(candidate.source) else ""
+    # `#line 1` makes the compiler's messages name lines of the source as its author numbers them.
     head = f'{wide}#include <{prefix}>\n{macros}#line 1 "{SOURCE}"\n'
     return f"{head}{candidate.source}\n{added}"
 
 
 def _shim(candidate: Candidate) -> str | Failure:
     """Return the table of a plain source's functions, or a failure."""
+    # A C++ parser is not needed: a plain function is declared as `int forward(`, and the compiler checks the rest.
     names = exported_directions(candidate.source)
     if candidate.direction.value not in names:
         return Failure(

@@ -34,7 +34,7 @@ class Toolchain:
 
     @classmethod
     def find(cls, environment: Mapping[str, str] = os.environ, packages: Path | None = None) -> "Toolchain":
-        """Find nvcc by `WARPSMITH_CUDA_HOME`, then PATH, then the PyPI wheels."""
+        """Find nvcc by `WARPSMITH_CUDA_HOME`, PATH or the PyPI wheels."""
         if home := environment.get(HOME_VARIABLE):
             return _toolchain_at(Path(home).absolute(), HOME_VARIABLE)
         if found := shutil.which("nvcc", path=environment.get("PATH")):
@@ -46,6 +46,7 @@ class Toolchain:
 
     @property
     def key(self) -> str:
+        # A new host compiler under the same path has another size or time; `g++ --version` would cost each start.
         """Hash of versions and host compiler, for cache keys."""
         stamp = self.host.stat()
         return digest(self.version, str(self.host), str(stamp.st_size), str(stamp.st_mtime_ns), str(self.nvcc))
