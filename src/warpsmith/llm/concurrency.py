@@ -12,7 +12,7 @@ Outcome = ModelAnswer | ModelError
 
 
 async def ask_many(questions: Iterable[tuple[LanguageModel, Prompt]]) -> list[Outcome]:
-    """Ask all questions at once; outcomes keep the order of the questions."""
+    """Ask all questions at once; return outcomes in order."""
     return list(await asyncio.gather(*(_ask_one(model, prompt) for model, prompt in questions)))
 
 
@@ -25,6 +25,7 @@ async def _ask_one(model: LanguageModel, prompt: Prompt) -> Outcome:
     """Return the answer or the failure of one question."""
     try:
         return await model.ask(prompt)
+    # A failure is a value here: gather would otherwise end with the first failure and lose the other answers.
     except ModelError as error:
         return error
 
@@ -34,6 +35,8 @@ class Gate:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        # A semaphore belongs to one event loop. `asyncio.run` makes a new loop for each generation, so each loop has
+        # its own.
         self._slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
         self._slots = weakref.WeakKeyDictionary()
 

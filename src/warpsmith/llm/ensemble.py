@@ -1,4 +1,4 @@
-"""Any number of weighted models. The caller chooses which one to ask."""
+"""Weighted models by name; the caller chooses among them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class Ensemble:
 
     def __init__(self, members: Sequence[EnsembleMember | LanguageModel] = ()) -> None:
         self.members = tuple(one if isinstance(one, EnsembleMember) else EnsembleMember(one) for one in members)
+        # Names select models in plans and transcripts, so they must differ.
         names = [member.model.name for member in self.members]
         if len(set(names)) < len(names):
             raise UsageError(f"Two models have one name in {', '.join(names)}. Give them different names.")

@@ -4,7 +4,7 @@ from warpsmith.base import WarpsmithError
 
 
 class ModelError(WarpsmithError):
-    """A request without an answer; a search continues. `usd` is its possible cost."""
+    """A request without an answer; `usd` is its possible cost."""
 
     usd: float = 0.0
 
@@ -28,7 +28,7 @@ class UnknownPrice(ModelError):
 
 
 class RequestFailed(ModelError):
-    """One failed request: the model, the failure and the way out.
+    """One failed request: model, failure and remedy.
 
     `tries` bounds how often the request is made; None leaves it to the caller's patience. `billed` says whether the
     provider may charge for it; a possible charge counts as spent.
@@ -65,6 +65,7 @@ class RateLimited(RequestFailed):
 class ServerFailed(RequestFailed):
     """The provider failed or is overloaded."""
 
+    # A 5xx answer carries no completion, so `billed` stays False.
     what = "failed at the provider"
 
 
@@ -103,7 +104,7 @@ class Rejected(RequestFailed):
 
 
 class BudgetSpent(ModelError):
-    """The next request could exceed the budget; it was not sent."""
+    """The refusal of a request that could exceed the budget."""
 
 
 class ScriptEnded(ModelError):

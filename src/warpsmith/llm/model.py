@@ -1,4 +1,4 @@
-"""Prompt, answer, and the protocol of a language model."""
+"""Prompts, answers, and the protocol of a language model."""
 
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -24,11 +24,12 @@ class Prompt(Frozen):
     @property
     def key(self) -> str:
         """Hash of kind and texts; with the model's name it identifies a request."""
+        # The key selects a recorded answer, so a change here would orphan every transcript.
         return digest("prompt", self.kind, self.system, self.user)
 
 
 class FinishReason(StrEnum):
-    """Why an answer ends: complete, cut at `max_tokens`, refused, or not stated."""
+    """The end of an answer: complete, cut at `max_tokens`, refused or unknown."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -37,7 +38,7 @@ class FinishReason(StrEnum):
 
 
 class ModelAnswer(Frozen):
-    """A model's text with its tokens, cost and failed attempts; `usd` is None if the price is unknown.
+    """A model's text with tokens, cost and end; `usd` is None without a price.
 
     `model` is the name in the request, `served` the name that the provider returned.
     """
@@ -57,6 +58,7 @@ class ModelAnswer(Frozen):
         return self.finish is FinishReason.REFUSAL
 
 
+# Runtime checkable: an ensemble accepts any object with a name and `ask`.
 @runtime_checkable
 class LanguageModel(Protocol):
     """Anything that answers prompts: a provider's model, a script, a transcript.

@@ -48,15 +48,17 @@ def _open_spec(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | N
     _check_price(spec, tariff, spend)
 
     def bound(prompt: Prompt) -> float | None:
-        """Return the highest cost of a request, or None if unknown."""
+        """Return the highest cost of a request in US dollars; None if unknown."""
         return tariff.bound_usd(prompt, spec.settings.max_tokens)
 
+    # The order matters: each attempt reserves its own cost, so retries wrap the meter, and the meter wraps the request.
     metered = MeteredModel(RemoteModel(spec, key, gate), spend, bound)
     return PatientModel(metered, patience or Patience(attempts=spec.settings.attempts))
 
 
 def _check_price(spec: ModelSpec, tariff: Tariff, spend: Spend) -> None:
     """Warn once if a price is unknown. Raise UnknownPrice if there is a budget to hold."""
+    # Two tokens suffice to learn whether a price exists.
     if tariff.usd(1, 1) is not None:
         return
     way = f"Give it: {spec.name},usd_per_mtok=IN/OUT (0 for a model that costs nothing)"

@@ -29,14 +29,17 @@ class Patience:
         if tried >= min(self.attempts, error.tries or self.attempts):
             return None
         asked = error.retry_after_s or 0.0
+        # A longer Retry-After than `most_s` seconds (such as a daily quota) ends the attempts instead of blocking a
+        # search.
         if asked > self.most_s:
             return None
         doubled = self.first_s * 2.0 ** min(tried - 1, 30)  # past thirty doublings only `longest_s` speaks
+        # The random half spreads requests that failed together, so that they do not return together.
         return max(min(doubled, self.longest_s) * (0.5 + share / 2), asked)
 
 
 class PatientModel:
-    """A model that repeats a request after a temporary failure."""
+    """A model that repeats requests after temporary failures."""
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class PatientModel:
             try:
                 return _require_text(await self._model.ask(prompt), lost_usd)
             except ModelError as error:
+                # Every attempt may have cost money, so the last failure carries the sum.
                 error.usd = lost_usd = lost_usd + error.usd
                 pause_s = self._pause_s(error, tried)
                 if pause_s is None:
@@ -78,6 +82,7 @@ class PatientModel:
 def _require_text(answer: ModelAnswer, lost_usd: float) -> ModelAnswer:
     """Return an answer with text, plus the cost of earlier attempts. Raise EmptyText if there is none."""
     if answer.text.strip() or answer.is_refused:
+        # The cost of failed attempts is added to the answer, since the run books one cost for one question.
         return answer.model_copy(update={"usd": (answer.usd or 0.0) + lost_usd}) if lost_usd else answer
     empty = EmptyText(answer.model, f"it ended by {answer.finish} after {answer.output_tokens} tokens")
     empty.usd = answer.usd or 0.0

@@ -22,17 +22,18 @@ class Tariff:
     def of(cls, spec: ModelSpec) -> "Tariff":
         """Return the tariff of a model; a free provider's costs nothing."""
         given = spec.settings.usd_per_mtok or (Price(input_usd=0, output_usd=0) if spec.provider.free else None)
+        # The price table knows one OpenAI, whatever protocol is spoken.
         provider = spec.provider.name.removesuffix("-chat")
         return cls(provider, spec.model, spec.settings.base_url or spec.provider.base_url, given)
 
     def usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float | None:
-        """Return the dollars for the tokens, or None if unknown. `cached_tokens` are a part of the input."""
+        """Return the dollars for the tokens, or None if unknown; cached tokens are part of the input."""
         if self.given is not None:
             return self.given.usd(input_tokens, output_tokens)
         return _listed_price_usd(self, input_tokens, output_tokens, cached_tokens)
 
     def bound_usd(self, prompt: Prompt, max_tokens: int) -> float | None:
-        """Return an upper bound of a request's cost.
+        """Return an upper bound of a request's cost in US dollars.
 
         No token is shorter than a byte, and no answer is longer than `max_tokens`.
         """

@@ -22,7 +22,7 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True)
 class Provider:
-    """One provider: its name before the colon, the variables of its key, its protocol.
+    """One provider: name, key variables, protocol and address.
 
     Without `base_url` the client library knows the address. `keyless` providers need no key; `free` ones cost nothing.
     """
@@ -66,6 +66,7 @@ def find_key(row: Provider, settings: Settings, model: str) -> SecretStr | None:
     """Return the wrapped key, or None if the provider needs none."""
     variables = (settings.key_env,) if settings.key_env else row.keys
     for variable in variables:
+        # A line break in a key would end the HTTP header that carries it.
         if text := os.environ.get(variable, "").strip():
             if not (text.isascii() and text.isprintable() and " " not in text):
                 raise MissingKey(f"{variable} holds characters that no key has; {model} needs it. Set it again.")

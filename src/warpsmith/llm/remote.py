@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RemoteModel:
-    """One model of one provider. Each request opens its own connection, so any event loop may ask."""
+    """One model of one provider; each request opens its own connection."""
 
     def __init__(self, spec: ModelSpec, key: SecretStr | None, gate: Gate) -> None:
         self._spec = spec
@@ -62,6 +62,7 @@ class RemoteModel:
         message = ModelRequest(parts=[UserPromptPart(prompt.user)], instructions=prompt.system or None)
         timeout_s = self._spec.settings.timeout_s
         try:
+            # One limit for connecting and reading: the client's own timeout restarts with each received byte.
             async with asyncio.timeout(timeout_s), self._client() as client:
                 return await model_request(client, [message], model_settings=self._settings(), instrument=False)
         except TimeoutError:

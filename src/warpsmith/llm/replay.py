@@ -40,13 +40,14 @@ class TranscriptWriter:
 
 
 class Transcript:
-    """The exchanges of a file, each used once; equal prompts in their recorded order."""
+    """The exchanges of a file, each used once, equal prompts in recorded order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         header, self.exchanges = read_transcript(path)
         spoke = dict.fromkeys(exchange.model for exchange in self.exchanges)
         self.voices = header.voices or tuple(TranscriptModel(name=name) for name in spoke)
+        # Evaluations in threads may ask at the same time; without the lock, two could take one exchange.
         self._lock = threading.Lock()
         self._left: dict[str, deque[Exchange]] = defaultdict(deque)
         for exchange in self.exchanges:
@@ -59,6 +60,7 @@ class Transcript:
         """
         with self._lock:
             queue = self._left[prompt.key]
+            # A queue may hold the same prompt to several models; the first exchange of the wanted model is taken.
             for place, exchange in enumerate(queue):
                 if model in (None, exchange.model):
                     del queue[place]
@@ -88,11 +90,12 @@ class Transcript:
 
     def _line_number(self, exchange: Exchange) -> int:
         """Return the line of an exchange in the file."""
+        # Line 1 is the header, so exchanges begin with line 2.
         return next(place for place, old in enumerate(self.exchanges, 2) if old is exchange)
 
 
 class Replayer:
-    """A model that answers from a transcript; `model` selects one recorded model."""
+    """A model that answers from a transcript."""
 
     def __init__(self, recording: Transcript | Path, model: str | None = None) -> None:
         self._recording = recording if isinstance(recording, Transcript) else Transcript(recording)
@@ -117,6 +120,7 @@ def _rebuild_error(exchange: Exchange) -> ModelError:
     failure = exchange.failure or RecordedFailure(
         kind="ModelError", message="neither an answer nor a failure was recorded"
     )
+    # The class name is read from a file, so anything that is no ModelError is replaced.
     kind = getattr(errors, failure.kind, ModelError)
     if not (isinstance(kind, type) and issubclass(kind, ModelError)):
         kind = ModelError

@@ -1,4 +1,4 @@
-"""Translation of a client library's answers and failures. No request and no key is copied."""
+"""Translation of a client library's answers and failures, without keys."""
 
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,9 @@ FINISHES = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "content_f
 
 def translate_failure(error: BaseException, model: str, key: SecretStr | None) -> RequestFailed:
     """Translate a client library's error to RequestFailed."""
+    # Malformed is the default: an unknown failure comes from an answer of another shape.
     category = next((ours for foreign, ours in CATEGORIES if isinstance(error, foreign)), Malformed)
+    # 408 is Request Timeout (RFC 9110), which may be repeated; other 4xx answers are final.
     if isinstance(error, theirs.ModelHTTPError) and error.status_code == 408:
         category = TimedOut
     after_s = error.retry_after if isinstance(error, theirs.ModelAPIError) else None
@@ -62,6 +64,7 @@ def _describe_error(error: BaseException) -> str:
     if isinstance(error, theirs.AgentRunError):
         return error.message
     if isinstance(error, SHAPE):
+        # The message of such an error may quote the answer, and with it a key that the server echoed.
         return f"its answer has another shape ({type(error).__name__})"
     return str(error) or type(error).__name__
 
@@ -71,6 +74,7 @@ def translate_answer(
 ) -> ModelAnswer:
     """Translate a client library's answer; thinking is not part of the text."""
     usage = response.usage
+    # A server that speaks another protocol may answer 200 with an empty object.
     if not (response.parts or response.finish_reason or usage.input_tokens):
         raise Malformed(name, "it has neither a text nor an end nor a count of tokens")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
@@ -89,6 +93,7 @@ def translate_answer(
 
 def _cost_usd(usage: RequestUsage, tariff: "Tariff") -> float | None:
     """Return the cost, or None if the server counts no tokens."""
+    # A request always has input tokens: 0 means that the server reports no usage, so the cost is unknown.
     if usage.input_tokens == 0:
         return None
     return tariff.usd(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
@@ -96,5 +101,6 @@ def _cost_usd(usage: RequestUsage, tariff: "Tariff") -> float | None:
 
 def redact(text: str, key: SecretStr | None) -> str:
     """Remove the key from a text and make it valid UTF-8."""
+    # A lone surrogate cannot be written as UTF-8 and would break the transcript.
     whole = text.encode("utf-8", "replace").decode()
     return whole.replace(key.get_secret_value(), REMOVED) if key else whole

@@ -24,7 +24,7 @@ class Price(Frozen):
 
 
 class Settings(Frozen):
-    """Settings of one model. `key_env` names the variable of the key; the key is never a setting."""
+    """Settings of one model; the key is never one of them."""
 
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     max_tokens: int = Field(default=16_384, ge=1, le=1_000_000)
@@ -52,6 +52,7 @@ class Settings(Frozen):
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
         """Refuse a value that is no variable name, such as a key given by mistake."""
+        # A key pasted in place of the variable's name has small letters or dashes.
         if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
             raise ValueError("give the name of a variable, in capitals, such as OPENAI_API_KEY")
         return value
@@ -65,6 +66,7 @@ class Settings(Frozen):
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("give a whole address, such as http://localhost:8000/v1")
+        # Addresses stand in logs and transcripts, where a password must not appear.
         if parts.username or parts.password or parts.query:
             raise ValueError("an address may hold neither a password nor a query; name the key's variable with key_env")
         return value.rstrip("/")

@@ -25,7 +25,7 @@ class ModelSpec:
 
     @property
     def name(self) -> str:
-        """The name with every setting that changes an answer; no address, no key."""
+        """The name with every setting that changes an answer."""
         usual = Settings()
         shaped = [(field, getattr(self.settings, field)) for field in SHAPING]
         shown = [f",{field}={value}" for field, value in shaped if value != getattr(usual, field)]
@@ -33,7 +33,7 @@ class ModelSpec:
 
 
 def parse_models(text: str, base: Settings | None = None) -> tuple[ModelSpec, ...]:
-    """Parse a list of models; `base` holds default settings."""
+    """Parse a list of models; `base` holds the default settings."""
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if not parts:
         raise UsageError(f"The list of models is empty. Write PROVIDER:MODEL, for example {EXAMPLE}.")
@@ -47,7 +47,7 @@ def parse_models(text: str, base: Settings | None = None) -> tuple[ModelSpec, ..
 
 
 def parse_model(text: str, base: Settings | None = None) -> ModelSpec:
-    """Parse one model. Raise UsageError that names the unreadable part and what is allowed."""
+    """Parse one model. Raise UsageError for an unreadable part."""
     head, *rest = (part.strip() for part in text.split(","))
     provider, colon, model = head.partition(":")
     if not colon or not model.strip():
@@ -64,6 +64,7 @@ def _parse_settings(model: str, words: list[str], base: Settings) -> Settings:
     given: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
+        # The command line is saved with a run and shown by `ps`, so a key must not stand in it.
         if name.lower() in SECRETS:
             raise UsageError(f"Setting {name} of {model}: a key is never given here. Name its variable: key_env=NAME")
         _check_name(model, name, bool(equals), given)
@@ -74,6 +75,7 @@ def _parse_settings(model: str, words: list[str], base: Settings) -> Settings:
         first = error.errors()[0]
         name = str(first["loc"][0])
         reason = first["msg"].removeprefix("Value error, ")
+        # The value may be a key that was given by mistake, so it is not repeated in the message.
         shown = "not usable" if name in UNSHOWN else repr(given.get(name))
         raise UsageError(f"Setting {name} of {model} is {shown}: {reason}.") from None
 

@@ -26,13 +26,14 @@ class Spend:
         self.reserved_usd = 0.0
         self.requests = 0
         self.unpriced = 0  # requests whose price nobody knows
+        # Requests that hold a reservation. The sum alone does not show them: a reservation may be 0 dollars.
         self._in_flight = 0
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     @property
     def spent_usd(self) -> float:
-        """The sum of settled and doubtful dollars."""
+        """Settled and possible dollars."""
         return self.settled_usd + self.doubtful_usd
 
     @property
@@ -41,7 +42,7 @@ class Spend:
         return float("inf") if self.budget_usd is None else max(0.0, self.budget_usd - self.spent_usd)
 
     async def reserve(self, usd: float, model: str) -> None:
-        """Reserve `usd`. Wait while requests in flight may free enough, else raise BudgetSpent."""
+        """Reserve `usd`; wait for open requests, or raise BudgetSpent."""
         while True:
             with self._lock:
                 if self._try_reserve(usd, model):
@@ -57,11 +58,13 @@ class Spend:
 
     def _try_reserve(self, usd: float, model: str) -> bool:
         """Reserve an amount and return True if the budget allows it."""
+        # A budget of 0 dollars means that no model is asked, free ones included.
         if self.budget_usd is None or (self.budget_usd > 0 and usd + self.reserved_usd <= self.left_usd):
             self.reserved_usd += usd
             self.requests += 1
             self._in_flight += 1
             return True
+        # Even if all requests in flight cost nothing, the budget would not suffice: waiting is useless.
         if self.budget_usd <= 0 or usd > self.left_usd:
             raise BudgetSpent(
                 f"A request to {model} may cost {usd:.4f} dollars; {self.left_usd:.4f} are left of the budget of "
@@ -81,13 +84,14 @@ class Spend:
             else:
                 self.settled_usd += usd or 0.0
             woken, self._waiting = self._waiting, []
+        # Waiters belong to other event loops and threads; call_soon_threadsafe is the only safe way to wake them.
         for loop, event in woken:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
 
 class MeteredModel:
-    """A model that reserves its cost before a request; `bound` is the largest cost, None if unknown."""
+    """A model that reserves its largest cost before each request."""
 
     def __init__(self, model: LanguageModel, spend: Spend, bound: Callable[[Prompt], float | None]) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""The transcript file: a header, then one JSON line per exchange. Contains no key."""
+"""The transcript file: a header, then one JSON line per exchange."""
 
 import logging
 import os
@@ -54,7 +54,7 @@ class Exchange(Frozen):
 
 
 class TranscriptFile:
-    """A transcript open for writing. Each line is one write, so a kill loses at most requests in flight."""
+    """A transcript open for appending, one write per line."""
 
     def __init__(self, path: Path, voices: Sequence[TranscriptModel] = ()) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class TranscriptFile:
             self._drop_partial_line()
 
     def add(self, exchange: Exchange) -> None:
-        """Append one exchange. If the disk is full, stop recording and go on: an answer is worth more."""
+        """Append one exchange; stop recording if the disk is full."""
         if self._broken:
             return
         try:
@@ -86,6 +86,7 @@ class TranscriptFile:
         raw = line.encode() + b"\n"
         try:
             with self._lock:
+                # O_APPEND places each write at the end of the file. Mode 0600: prompts and answers may be confidential.
                 handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
                 try:
                     written = os.write(handle, raw)
@@ -98,6 +99,7 @@ class TranscriptFile:
 
     def _drop_partial_line(self) -> None:
         """Cut the partial line that a kill left at the end."""
+        # Only the text after the last newline is cut; every whole line stays.
         raw = read_file(self.path, RECORDS_BYTES)
         if not raw.endswith(b"\n"):
             os.truncate(self.path, raw.rfind(b"\n") + 1)

@@ -55,7 +55,7 @@ class SearchConfig(Model):
         return self.model_copy(update=changes)
 
     def settings(self) -> dict[str, str]:
-        """Return the options that are saved with a run, as text; `model_validate` reads them again."""
+        """Return the saved options of a run as text."""
         return {name: str(value) for name in SAVED if (value := getattr(self, name)) not in (None, "")}
 
     def command(self) -> str:

@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True)
 class TellResult:
-    """The result of telling: a line for each slot, and the slots that still wait."""
+    """The result of `tell`: lines, and slots that wait."""
 
     lines: tuple[str, ...]
     closed: bool
@@ -85,10 +85,12 @@ class Dialogue:
     def answer(self, texts: Mapping[str, str]) -> int:
         """Save answers by the names of their slots, and return how many are new.
 
+        # Answers to finished generations come from repeated `tell` calls, and are no error.
         Answers to finished generations are ignored. Raise UsageError for a name that is no question.
         """
         slots = {slot.name: slot for slot in self._search.next_slots()}
         old = {slot.name for slot in self._finished_slots()}
+        # All names are checked before the first answer is saved: a wrong file must not be taken in part.
         for name in texts:
             if name not in old and (name not in slots or not slots[name].model):
                 open_ones = ", ".join(slots) or "none"
@@ -119,6 +121,7 @@ class Dialogue:
 
     def recorded_answers(self, recording: Transcript) -> dict[str, str]:
         """Return the recorded answers to the open questions; a question given up then has none."""
+        # A resumed replay has used these exchanges already, so they are taken out in the same order.
         for old in recording.exchanges[: self._count_asked()]:
             recording.take(old.prompt, old.model)
         found = {one.slot.name: recording.take(one.prompt, one.slot.model).answer for one in self.open_questions()}
@@ -141,11 +144,13 @@ class Dialogue:
         slots, ready = self._open_and_ready()
         made = asyncio.run(self._run_slots(ready, None)) if ready else []
         for one in made:
+            # Saved before any candidate leaves this machine: its record may come in another process, days later.
             self._search.ledger.save_waiting(one.proposal, one.candidate)
         return self._result(slots, ready)
 
     def results(self, records: Iterable[Record]) -> TellResult:
         """Save the records of waiting candidates; report the other records."""
+        # Compared by tokens: an evaluator elsewhere may have normalized white space.
         waiting = {normal_key(one.candidate): one for one in self._search.ledger.load_waiting()}
         lines = []
         for record in records:
@@ -211,6 +216,7 @@ class Dialogue:
         with ThreadPoolExecutor(self._jobs) as pool:
             crew = GenerationTools(evaluate or _raise_not_here, pool, Ensemble([ExternalModel()]), self._screen)
             generation = self._search.generation(slots, crew)
+            # Other machines have room for all candidates, so none is passed over here.
             generation.evaluate = len(self._search.next_slots())
             if evaluate is None:
                 return await generation.prepare()
@@ -223,6 +229,7 @@ class Dialogue:
         finished = self._search.ledger.load_results(slots[0].generation) if slots else []
         names = {slot.name for slot in ready}
         lines = tuple(self._describe(one) for one in finished if one.slot.name in names)
+        # Only slots of this call are described, since earlier calls described theirs.
         closed = bool(slots) and self._search.close(slots)
         return TellResult(lines, closed, tuple(self._search.ledger.load_waiting()), left)
 

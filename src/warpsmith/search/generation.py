@@ -1,4 +1,4 @@
-"""One generation: fill the slots, verify the candidates, evaluate the best, save each result at once."""
+"""One generation: fill slots, verify candidates, evaluate the best."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +51,7 @@ class Generation:
 
     async def prepare(self) -> list[ProposedCandidate]:
         """Return the candidates to evaluate; every other slot is finished."""
+        # A killed process may have finished some slots; their results stand in the archive.
         self.finished = {one.slot.name: one for one in self.ledger.load_results(self.slots[0].generation)}
         self.show("proposing", len(self.finished), "")
         made = self._split(await self._fill_slots())
@@ -61,6 +62,7 @@ class Generation:
         left = [slot for slot in self.slots if slot.name not in self.finished]
         known = self.ledger.load_answers(self.slots[0].generation)
         ask = partial(self._ask, known)
+        # All questions go out together; the limits of providers stand in their gates.
         return list(await asyncio.gather(*(self.proposer.fill(slot, ask) for slot in left)))
 
     async def _ask(self, known: Mapping[str, ModelAnswer], slot: Slot, prompt: Prompt, part: str) -> ModelAnswer:
@@ -70,6 +72,7 @@ class Generation:
         try:
             answer = await self._model(slot.model).ask(prompt)
         except ModelError as error:
+            # A failed request may cost money, and the budget of a resumed run must know.
             self.ledger.save_lost_cost(slot, error.usd)
             raise
         self.ledger.save_answer(slot, answer, part)
@@ -91,8 +94,10 @@ class Generation:
     def _drop_duplicates(self, made: Sequence[ProposedCandidate]) -> list[ProposedCandidate]:
         """Return the first of equal kernels; close the other slots."""
         records = [one.record for one in self.finished.values() if one.record is not None]
+        # Compared with finished slots too: a resumed generation must not evaluate a kernel twice.
         seen = {normal_key(record.candidate) for record in records}
         kept: list[ProposedCandidate] = []
+        # By place, not by the order of answers, so that the same slot wins whoever answers first.
         for one in sorted(made, key=_place):
             if normal_key(one.candidate) in seen:
                 self._close_unevaluated(
@@ -120,6 +125,7 @@ class Generation:
     def _screen_one(self, screen: Screen, known: Mapping[str, Opinion], made: ProposedCandidate) -> Opinion:
         """Return the opinion on one candidate. A paid review is saved at once, so a killed run pays once."""
         slot = made.proposal.slot
+        # Points of the tuner are variants of a kernel that passed, so reviewers are not paid for them.
         if not slot.model:
             return Opinion()
         if slot.name in known:
@@ -132,14 +138,17 @@ class Generation:
     def _choose(self, rated: Sequence[tuple[ProposedCandidate, Opinion]]) -> list[ProposedCandidate]:
         """Return the candidates to evaluate: all of the tuner, then the most promising ones of models."""
         asked = [pair for pair in rated if pair[0].proposal.slot.model]
+        # The most confident first; equal ones by place, so that the choice depends on the plan alone.
         asked.sort(key=lambda pair: (-pair[1].confidence, _place(pair[0])))
         taken = [one.slot for one in self.finished.values() if one.record is not None]
+        # Evaluations before a kill count against the same number.
         room = max(0, self.evaluate - sum(1 for slot in taken if slot.model))
         for one, _ in asked[room:]:
             self._close_unevaluated(
                 one, SlotOutcome.PASSED_OVER, f"{self.evaluate} other proposals of the generation are evaluated"
             )
         best = [one for one, _ in rated if not one.proposal.slot.model] + [one for one, _ in asked[:room]]
+        # The evaluation budget of the run, from which evaluations of this generation are taken.
         most = len(best) if self.left is None else max(0, self.left - len(taken))
         for one in best[most:]:
             self._close_unevaluated(

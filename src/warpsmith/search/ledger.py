@@ -1,4 +1,4 @@
-"""The notes of a run in the archive: plans, answers, reviews, proposals, generations, lessons.
+"""The notes of a run in the archive.
 
 A slot is finished when its proposal is saved. Proposal and record are one transaction, so a killed process leaves both
 or neither.
@@ -58,6 +58,7 @@ class RunLedger:
 
     def save_answer(self, slot: Slot, answer: ModelAnswer, part: str = "") -> None:
         """Save a model's answer and its cost before it is parsed."""
+        # One transaction: an answer without its cost would leave a resumed run with too large a budget.
         with self.archive.transaction():
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
             self._spend(slot.operator, answer)
@@ -96,9 +97,11 @@ class RunLedger:
     def save_result(self, result: Result) -> None:
         """Save a finished slot: its proposal and its record in one transaction."""
         slot, record = result.slot, result.record
+        # One transaction: after a kill there is a finished slot with its record, or an open slot.
         with self.archive.transaction():
             kind = _kind(PROPOSAL, slot.generation)
             self.archive.note(self.run, kind, _json(result.proposal), name=slot.name)
+            # A waiting candidate ends with its result; the deletion belongs to the same transaction.
             self.archive.delete_note(self.run, WAITING, slot.name)
             if record is not None:
                 found = find_fitness(record)
@@ -116,6 +119,7 @@ class RunLedger:
 
     def close_generation(self, generation: int, learned: Sequence[Lesson]) -> None:
         """Mark a generation as complete, and save its lessons for all runs."""
+        # The mark and the lessons together: a generation counts as complete only with its lessons.
         with self.archive.transaction():
             self.archive.note(self.run, GENERATION, generation, name=str(generation))
             for number, lesson in enumerate(learned):
@@ -136,6 +140,7 @@ class RunLedger:
     def load_lessons(self) -> list[Lesson]:
         """Return the latest lessons of other runs."""
         notes = self.archive.notes(None, LESSON)
+        # Lessons of the run itself follow from its generations, so a resumed run would read them twice.
         own = f"{self.run}:"
         return [Lesson.model_validate(note.body) for note in notes if not note.name.startswith(own)][-MOST_KEPT:]
 
@@ -154,6 +159,7 @@ class RunLedger:
         """Return the record that finished a slot, if it has one."""
         if not proposal.candidate:
             return None
+        # The same candidate may be evaluated in several slots; the tag tells which record finished this one.
         entries = self.archive.records(self.run, candidate=proposal.candidate)
         return next((entry.record for entry in entries if entry.tags.proposal == proposal.slot.name), None)
 

@@ -1,4 +1,4 @@
-"""The search: generation after generation until a stop rule holds.
+"""The search: generations until a stop rule holds.
 
 A generation is planned from the state at its beginning and added to the state as a whole, so the order of events inside
 it changes nothing, and a killed run continues where it was.
@@ -104,10 +104,12 @@ class Search:
         self._worked = False
         self.ledger = RunLedger(archive, run.name)
         self.state = load_state(self.ledger, task.context.task.name, tools)
+        # Errors of models belong to the process before: the server may answer again.
         self.state.reset_model_failures()
 
     def run(self) -> SearchEnding:
         """Search until a stop rule holds or an interrupt. An error marks the run as failed."""
+        # A resumed run was marked as done or stopped.
         self._archive.finish(self._run.name, RunState.RUNNING)
         try:
             why = asyncio.run(self._generations())
@@ -160,6 +162,7 @@ class Search:
     def close(self, slots: Sequence[Slot]) -> bool:
         """Add a generation to the state if all its slots are finished."""
         results = self.ledger.load_results(slots[0].generation)
+        # A proper subset: some planned slot is still open.
         if {one.slot.name for one in results} < {slot.name for slot in slots}:
             return False
         self._absorb(slots, results)
@@ -172,6 +175,7 @@ class Search:
 
     def next_slots(self) -> tuple[Slot, ...]:
         """Return the open generation's plan, or save a new one."""
+        # A saved plan is never drawn again: its prompts may be answered already.
         if begun := self.ledger.load_plan(self.state.generation):
             return begun
         models = () if self.state.silent >= SILENT else self._tools.models.names
@@ -190,8 +194,10 @@ class Search:
 
     def _why_stop(self, slots: Sequence[Slot]) -> str:
         """Return why the run ends, or an empty text."""
+        # The first generation has no budget rule: without a first kernel there is nothing to report.
         if self.state.generation == 0 and slots:
             return ""
+        # Nothing is planned although evaluations are left: there must be a kernel, or the user learns why not.
         if not slots and self._left() != 0:
             self._check_first()
         config = self._config

@@ -1,4 +1,4 @@
-"""The slots of a generation: a pure function of the run's state, its configuration and its seed."""
+"""The slots of a generation, from state, configuration and seed."""
 
 import random
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ def draw_for(seed: int, *words: object) -> random.Random:
 
     A resumed run draws the same numbers, whatever happened in between.
     """
+    # The digest of the words is the seed, so a draw does not depend on how many numbers were drawn before.
     return random.Random(int(digest(str(seed), *(str(word) for word in words)), 16))
 
 
@@ -43,6 +44,7 @@ def plan(
         return _translation_slots(state, config, models)[:left]
     room = config.proposals if left is None else min(left, config.proposals)
     tunings = _tuner_slots(state, _tuner_count(config.tuner_share, room, models), seed)
+    # If the tuner takes the whole budget, no model is asked for kernels that could not be evaluated.
     spare = 0 if len(tunings) == left else config.proposals - len(tunings)
     asked = _model_slots(state, ideas, models, seed, spare)
     slots = [*asked, *tunings]
@@ -66,6 +68,7 @@ def _translation_slots(state: SearchState, config: SearchConfig, models: Sequenc
             generation=state.generation,
             place=place,
             operator=TRANSLATE,
+            # With more models than drafts, each round begins with the next models.
             model=models[(place + turn * (len(models) > config.drafts)) % len(models)],
         )
         for place in range(config.drafts)
@@ -77,6 +80,7 @@ def _tuner_slots(state: SearchState, count: int, seed: int) -> list[Slot]:
     slots: list[Slot] = []
     seen: set[str] = set()
     for member in state.population.ranked():
+        # Points belong to a source: members with equal sources share one space.
         key = digest(member.record.candidate.source)
         if key in seen or key not in state.trials or len(slots) == count:
             continue
@@ -101,11 +105,13 @@ def _model_slots(state: SearchState, ideas: Sequence[Idea], models: Sequence[str
         return []
     allowed = usable_operators(len(state.population.members), len(state.broken))
     arms = [arm for arm in state.bandit.choose(count, allowed) if arm.model in models]
+    # The latest failures first, whose evidence fits the present state.
     waiting = list(reversed(state.broken))
     slots: list[Slot] = []
     for place, arm in enumerate(arms):
         draw = draw_for(seed, "slot", state.generation, place)
         row = OPERATORS[arm.operator]
+        # More repairs were chosen than kernels failed.
         if row.broken and not waiting:
             row = OPERATORS["improve"]
         parents = _draw_parents(state, row.parents, draw)

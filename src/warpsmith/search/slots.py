@@ -1,4 +1,4 @@
-"""Slots of a generation, and their results: proposals, opinions of verifiers, records."""
+"""Slots of a generation, and their results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,11 +25,12 @@ class Slot(Model):
     @property
     def name(self) -> str:
         """The generation and the place."""
+        # The name is the key of the slot's notes, and a seed of its draws: it must not change for a resumed run.
         return f"{self.generation}.{self.place}"
 
 
 class SlotOutcome(StrEnum):
-    """How a slot ended."""
+    """The end of a slot."""
 
     EVALUATED = "evaluated"
     BAD_ANSWER = "bad_answer"  # the model's answer holds no kernel
@@ -92,6 +93,7 @@ class Result:
 def harness_errors(one: Result) -> tuple[str, ...]:
     """Return the error of an evaluation that failed through no fault of the kernel."""
     result = one.record.ended if one.record is not None else None
+    # Blameless: a disturbed GPU or a fault of the harness, which says nothing about the kernel.
     return (result.detail,) if result is not None and result.blameless else ()
 
 

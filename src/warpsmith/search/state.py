@@ -1,4 +1,4 @@
-"""The state of a run, computed from its finished generations in order, so that a resumed run has the same state.
+"""The state of a run, computed from its finished generations.
 
 Its size is bounded: ten thousand proposals take as much memory as a hundred.
 """
@@ -49,6 +49,7 @@ class SearchState:
     def add_generation(self, results: Sequence[Result]) -> list[Lesson]:
         """Add a whole generation, and return its new lessons."""
         before = self.population.best
+        # By place, not by the order of results: the state of a resumed run must be the same.
         ordered = sorted(results, key=lambda one: one.slot.place)
         learned = [lesson for one in ordered if (lesson := self._add(one, before)) is not None]
         self.lessons = latest_lessons([*self.lessons, *learned])
@@ -72,7 +73,10 @@ class SearchState:
         member = self._add_record(one) if one.record is not None else None
         self._keep_broken(one, member)
         over = self._gain_over_parent(slot, member, before)
+        # Translations have one operator, so there is nothing for the bandit to learn. A fault of the harness is
+        # nobody's loss.
         if slot.model and slot.operator != TRANSLATE and not harness_errors(one):
+            # log2 of the gain: a doubling counts 1. A kernel that is right but slower still earns RIGHT.
             reward = RIGHT + max(0.0, log2(over)) if over else 0.0
             self.bandit.add_pull(Arm(slot.model, slot.operator), reward, proposal.price_usd)
         if one.record is None or slot.operator == SEED:
@@ -85,6 +89,7 @@ class SearchState:
         assert record is not None
         candidate = record.candidate
         self.evaluations += 1
+        # A quarantine or a fault says nothing about the kernel, so it may be proposed again.
         if record.verdict in SETTLED:
             self.novelty.add(candidate.source, candidate.macros)
             self.broken.pop(one.slot.broken, None)  # the repair replaces it, right or wrong
@@ -102,6 +107,7 @@ class SearchState:
             self.trials[key] = TunerTrials(read_space(source))
         self.trials[key].gains[point_of(record.candidate.macros)] = member.gain if member else None
         self.trials.move_to_end(key)
+        # Memory stays bounded: the source that was tried least recently goes.
         while len(self.trials) > MOST_TUNED:
             self.trials.popitem(last=False)
 
@@ -137,6 +143,7 @@ class SearchState:
         elif operators and operators != {SEED}:
             self.evolved += 1
             best = self.population.best
+            # 0.1 %: a smaller difference is noise, and must not reset the patience.
             better = best is not None and (before is None or best.gain > before.gain * 1.001)
             self.idle = 0 if better else self.idle + 1
         asked = [one for one in results if one.slot.model]

@@ -1,4 +1,4 @@
-"""Models' answers: a kernel as a draft, a patch applied to its parent, or a reason why neither."""
+"""Models' answers: a kernel, a patch, or an error."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from warpsmith.records import Language
 
 @dataclass(frozen=True)
 class PatchFault:
-    """The reason why a patch does not apply."""
+    """The reason for a patch that does not apply."""
 
     message: str
 
@@ -35,6 +35,7 @@ def hunks(patch: str) -> Iterator[Hunk]:
             old, new = [], []
             continue
         mark, rest = line[:1], line[1:]
+        # A line without a mark is taken as context: models forget the leading blank.
         if not mark or mark not in "+-\\":
             old.append(rest if mark == " " else line)
             new.append(rest if mark == " " else line)
@@ -58,12 +59,14 @@ def apply_patch(text: str, patch: str) -> str | PatchFault:
             shown = next((line.strip() for line in hunk.old if line.strip()), "")
             return PatchFault(f"Hunk {number} of the patch does not apply: '{shown[:100]}' is not there as it says.")
         lines[place : place + len(hunk.old)] = hunk.new
+        # Later hunks are searched from here first, so repeated lines match in the order of the patch.
         at = place + len(hunk.new)
     return "\n".join(lines) + "\n"
 
 
 def _find(lines: list[str], old: tuple[str, ...], start: int) -> int | None:
     """Return where the old lines start, first after the last hunk; trailing blanks are ignored."""
+    # Models drop or add blanks at the ends of lines; the compiler does not see the difference.
     wanted = [line.rstrip() for line in old]
     if not any(wanted):
         return None
@@ -116,7 +119,7 @@ class Block:
 
 @dataclass(frozen=True)
 class UnusableProposal:
-    """An answer without a usable kernel: a reason and a sentence that can go back to the model."""
+    """An answer without a usable kernel, and the reason."""
 
     fault: AnswerFault
     detail: str
@@ -144,6 +147,7 @@ def read_answer(text: str, original: str = "", key: str = Language.TORCH) -> Dra
 def _plain(text: str) -> str:
     """Return the answer without the model's thoughts, with plain line ends."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    # Some models print their reasoning before this tag, with drafts of kernels that must not be read.
     return lines.rpartition("</think>")[2] or lines
 
 
@@ -154,6 +158,7 @@ def _blocks(text: str) -> tuple[list[Block], bool]:
     for line in text.split("\n"):
         mark = FENCE.fullmatch(line)
         if not fence and mark:
+            # rpartition: a language may be written with a prefix, as in `cuda.cu`.
             fence, language, body = mark[1], mark[2].lower().rpartition(".")[2], []
         elif fence and mark and mark[1].startswith(fence) and not (mark[2] + mark[3]).strip():
             found.append(Block(language, "".join(f"{one}\n" for one in body)))
@@ -184,6 +189,7 @@ def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | Unu
     """Return the kernel of the code blocks: one kernel, or a patch of the original."""
     kernels = [one.body for one in blocks if one.language in wanted.fences and wanted.kernel.search(one.body)]
     patches = [one.body for one in blocks if one.language in PATCH]
+    # Equal blocks are one kernel that was repeated.
     if len(kernels) > 1 and len(set(kernels)) > 1:
         return UnusableProposal(
             AnswerFault.SEVERAL_BLOCKS,

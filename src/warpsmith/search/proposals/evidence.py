@@ -63,7 +63,7 @@ MOST_LINES = 30
 
 
 def describe_failure(record: Record) -> str:
-    """Return why a kernel failed, shortened for a prompt. It never contains a seed."""
+    """Return a kernel's failure for a prompt, without any seed."""
     result = record.ended
     if result is None:
         return "Nothing was found to be wrong."
@@ -71,6 +71,7 @@ def describe_failure(record: Record) -> str:
     lines += [f"- {line}" for line in _findings(result)]
     if isinstance(result.facts, CheckFacts) and result.facts.failed is not None:
         trial = result.facts.failed
+        # Shape and family only: a seed would let a model write a kernel for the checked inputs.
         lines.append(f"It failed at {trial.case.shape}, {trial.family} inputs.")
     return "\n".join(lines[:MOST_LINES])
 
@@ -150,11 +151,13 @@ def make_lesson(task: str, what: str, record: Record, gain: float | None) -> Les
 def lesson_lines(lessons: Sequence[Lesson], task: str, most: int = MOST) -> list[str]:
     """Return the lines for a prompt: best, worst and commonest faults of this task, then gains on other tasks."""
     own = [one for one in lessons if one.task == task]
+    # Best gains first; the worst ones are the most instructive warnings.
     timed = sorted((one for one in own if one.gain is not None), key=lambda one: -(one.gain or 0))
     helped = [one for one in timed if (one.gain or 0) >= HELPED][:4]
     hurt = [one for one in reversed(timed) if (one.gain or 0) <= HURT][:2]
     elsewhere = sorted((one for one in lessons if one.task != task and (one.gain or 0) >= 1.1), key=_by_gain)[:3]
     lines = [*(one.line() for one in helped), *(one.line() for one in hurt), *_faults(own)]
+    # Gains on other tasks come last, and only from 10 % on.
     lines += [one.line(foreign=True) for one in elsewhere]
     return list(dict.fromkeys(lines))[:most]
 

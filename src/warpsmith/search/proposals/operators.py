@@ -1,4 +1,4 @@
-"""The library of optimization ideas, and the operators that ask models for kernels."""
+"""Optimization ideas, and the operators that ask models for kernels."""
 
 import random
 import re
@@ -38,6 +38,7 @@ class Idea(Model):
 def _is_product(task: Task, direction: Direction) -> bool:
     """Return whether some case has many operations per byte; unknown work counts as many."""
     found = [task.least(direction, case) for case in task.group(Group.TIMING) or task.cases]
+    # Without formulas nothing is known, and an idea for products may help.
     return any(work is None or work.flops >= PRODUCT * work.bytes for work in found)
 
 
@@ -68,6 +69,7 @@ def applicable_ideas(capability: float, task: Task, direction: Direction) -> tup
 
 def draw_idea(among: Sequence[Idea], binding: str, tried: Mapping[str, int], draw: random.Random) -> Idea:
     """Draw one idea: likelier if it helps with the binding resource, less likely the more it was tried."""
+    # Halved for each earlier try, so that all ideas of the library come to turn.
     weights = [(SUITS if binding in idea.helps else 1.0) * TRIED ** tried.get(idea.id, 0) for idea in among]
     return draw.choices(list(among), weights)[0]
 

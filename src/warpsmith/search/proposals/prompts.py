@@ -1,4 +1,4 @@
-"""Prompts from templates: the files in prompts/ hold the text, this module fills in a run's state."""
+"""Prompts from the templates in prompts/."""
 
 import re
 from collections.abc import Sequence
@@ -63,6 +63,7 @@ class PromptMaterial:
 def proposal_prompt(subject: PromptContext, operator: str, material: PromptMaterial) -> Prompt:
     """Return the prompt of an operator: task, GPU, kernels from slow to fast, profile, lessons, instruction."""
     row = OPERATORS[operator]
+    # The parts that all prompts of a run share come first; the instruction and the form of the answer come last.
     parts = [subject.words]
     shown = material.context if row.context else ()
     if shown:
@@ -141,6 +142,7 @@ def _over_torch(member: RankedKernel) -> str:
 def _numbers(shown: Sequence[RankedKernel], parents: Sequence[RankedKernel]) -> list[int]:
     """Return the numbers of the parents among the shown kernels."""
     places = {one.id: place for place, one in enumerate(shown, 1)}
+    # A kernel that left the context has no number; the first one stands for it.
     return [places.get(one.id, 1) for one in parents]
 
 
@@ -164,12 +166,14 @@ def _shown(source: str) -> str:
     shown, left = source[:MOST_SOURCE].strip(), len(source) - MOST_SOURCE
     spec = find_language(language_of(source))
     more = f"\n{spec.comment} {left} more characters are not shown" if left > 0 else ""
+    # A fence longer than any run of backticks in the text cannot be closed from inside.
     fence = "`" * max([3, *(len(run) + 1 for run in BACKTICKS.findall(shown))])
     return f"{fence}{spec.fences[0]}\n{shown}{more}\n{fence}"
 
 
 def _fill(template: str, /, **words: str) -> str:
     """Return a template with its fields. Raise KeyError if one is missing."""
+    # substitute raises for a missing field, while safe_substitute would send `$name` to the model.
     return _template(template).substitute(words)
 
 

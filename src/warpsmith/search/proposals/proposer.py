@@ -1,4 +1,4 @@
-"""From a slot to a candidate: read a model's answer, set a point of the tuner, or take the first kernel."""
+"""From a slot to a candidate: by a model, the tuner or the first kernel."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Proposer:
     summaries: bool = True  # whether a model summarizes the last error of a translation
 
     async def fill(self, slot: Slot, ask: Ask) -> ProposedCandidate | Proposal:
-        """Return the slot's candidate, or the proposal that says why there is none."""
+        """Return the slot's candidate, or a proposal with the reason for none."""
         if slot.operator == SEED:
             assert self.start is not None
             return ProposedCandidate(self.start, _finished(slot, name=self.start.origin))
@@ -57,6 +57,7 @@ class Proposer:
     def _tune(self, slot: Slot) -> ProposedCandidate | Proposal:
         """Return the parent with the macros of the slot."""
         parent = self._find_parent(slot.parents[0])
+        # Another record may have pushed the parent out of the population after the plan was made.
         if parent is None:
             return Proposal(slot=slot, outcome=SlotOutcome.DUPLICATE, detail="its parent is no longer among the best")
         made = with_macros(parent, slot.macros).model_copy(update={"task": self.target})
@@ -68,6 +69,7 @@ class Proposer:
         try:
             prompt = await self._prompt(slot, ask, paid)
             paid.append(await ask(slot, prompt, ""))
+        # A transcript that lacks the prompt is an error of the replay, not of a model: it must end the run.
         except ReplayMismatch:
             raise
         except BudgetSpent as error:
@@ -94,6 +96,7 @@ class Proposer:
             direction=self.subject.direction,
             source=draft.code,
             language=language_of(draft.code),
+            # Values tuned for the parent start the child, where the child has the same choices.
             macros=read_space(draft.code).restrict_macros(parent.macros) if parent else {},
             parents=slot.parents,
             origin=slot.model,
@@ -127,8 +130,10 @@ class Proposer:
         lessons = lesson_lines(self.state.lessons, self.subject.task.name)
         if slot.operator == TRANSLATE:
             return translation_prompt(self.subject, lessons, last)
+        # By the slot's name: a resumed run shows the same kernels and so asks the same question.
         draw = draw_for(self.seed, "context", slot.name)
         parents = [one for one in self.state.population.members if one.id in slot.parents]
+        # Prompts name the first parent as the kernel to change, so the planned order is kept.
         parents.sort(key=lambda one: slot.parents.index(one.id))
         material = PromptMaterial(
             context=self.state.population.draw_context(parents, draw),
@@ -154,6 +159,7 @@ def _read_draft(language: str, answer: ModelAnswer, original: str) -> Draft | Un
 
 def _finished(slot: Slot, name: str = "", paid: Sequence[ModelAnswer] = ()) -> Proposal:
     """Return the proposal of a filled slot."""
+    # Without requests `all` is True: the tuner is free.
     free = all(answer.usd == 0 for answer in paid)
     return Proposal(slot=slot, outcome=SlotOutcome.EVALUATED, name=name, usd=_sum_usd(paid), free=free)
 

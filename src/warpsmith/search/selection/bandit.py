@@ -1,4 +1,4 @@
-"""The choice of model and operator: an upper-confidence rule over arms, divided by their price.
+"""The choice of model and operator: upper confidence bounds over price.
 
 The state depends on the pulls and their order alone, so that a resumed run chooses as the first one would have.
 """
@@ -47,6 +47,7 @@ class Bandit:
         """Add one pull with its reward, clipped to 0..1, and its price; None is unknown, 0 is free."""
         tally = self.tallies.setdefault(arm, Tally())
         tally.pulls += 1
+        # The bound of the exploration term needs rewards between 0 and 1.
         tally.reward += min(1.0, max(0.0, reward))
         tally.usd += usd or 0.0
         tally.priced += usd is not None
@@ -55,9 +56,12 @@ class Bandit:
         """Return the arms for `count` calls at once. A running call counts as a pull without reward."""
         operators = set(allowed)
         open_arms = [arm for arm in self.arms if arm.operator in operators]
+        # The calls of one generation run together, before any reward is known. Counting them as pulls spreads the
+        # choice.
         pending: dict[Arm, int] = {}
         chosen: list[Arm] = []
         for _ in range(count if open_arms else 0):
+            # Equal worths go to the arm that is listed first, so a resumed run chooses the same arm.
             best = max(open_arms, key=lambda arm: (self._worth(arm, pending, open_arms), -open_arms.index(arm)))
             pending[best] = pending.get(best, 0) + 1
             chosen.append(best)
@@ -71,12 +75,13 @@ class Bandit:
         if tally.pulls == 0:
             return 10.0 - waiting  # every arm is tried once before any is tried twice
         tried = tally.pulls + waiting
+        # The upper confidence bound UCB1 of Auer et al. (2002), with EXPLORE in place of the square root of 2.
         hopeful = tally.reward / tried + EXPLORE * sqrt(log(1 + total) / tried)
         dear: float = self._price(arm) ** COST_POWER
         return hopeful * self.weights.get(arm.model, 1.0) / dear
 
     def _price(self, arm: Arm) -> float:
-        """Return the arm's mean price over the mean of all arms; 1 if unknown or if all are free."""
+        """Return the arm's mean price over the mean of all arms; 1 if unknown."""
         known = [price for tally in self.tallies.values() if (price := tally.price_usd) is not None]
         price, mean = self.tallies.get(arm, Tally()).price_usd, sum(known) / max(1, len(known))
         return 1.0 if price is None or not mean else max(LEAST_PRICE, price / mean)

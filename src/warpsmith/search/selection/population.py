@@ -1,4 +1,4 @@
-"""The kernels that the search draws from, and their fitness."""
+"""The kernels that the search draws from, with their fitness."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -31,6 +31,7 @@ def find_fitness(record: Record) -> Fitness | None:
 
 def gain_over(one: Fitness, base: Fitness) -> float | None:
     """Return the ratio of two scores, or None if they cannot be compared."""
+    # Scores of another basis (cases, GPU, kind of time) have no common unit.
     return one.score.value / base.score.value if one.score.basis == base.score.basis else None
 
 
@@ -49,6 +50,7 @@ def _binding(cases: Sequence[CaseTiming]) -> str:
     one = slowest_case(cases)
     if isinstance(one.time, ModelledTime):
         return one.time.binding
+    # No counters were measured. Near the memory roofline the memory binds; far below it, something else does.
     if one.roofline is None:
         return ""
     return "memory" if one.roofline > NEAR_MEMORY else "latency"
@@ -90,6 +92,7 @@ class Population:
         found = find_fitness(record)
         if found is None:
             return None
+        # The first timed kernel is the base, and stays the base when it is dropped from the members.
         self.base = self.base or found
         over = gain_over(found, self.base)
         if over is None:
@@ -114,6 +117,7 @@ class Population:
         """Return the names of the best kernel and its ancestors, oldest first."""
         known = {one.id: one for one in self.members}
         names: list[str] = []
+        # Parents may form a cycle in records from elsewhere.
         seen: set[str] = set()
         one = self.best
         while one is not None and one.id not in seen:
@@ -127,6 +131,7 @@ class Population:
         return sorted(self.members, key=lambda one: -one.gain)
 
     def elites(self) -> dict[str, RankedKernel]:
+        # ranked() is fastest first, so the first member of a cell stays.
         """Return the fastest member of each cell."""
         found: dict[str, RankedKernel] = {}
         for member in self.ranked():
@@ -142,6 +147,7 @@ class Population:
         if draw.random() < DIVERSE:
             niches = [one for one in self.elites().values() if one.id not in barred]
             return draw.choice(niches or ranked)
+        # A geometric distribution over ranks depends on the order alone, so one large gain does not take all draws.
         return draw.choices(ranked, [PRESSURE**rank for rank in range(len(ranked))])[0]
 
     def draw_context(
@@ -153,6 +159,7 @@ class Population:
         if others and others[0] is self.best:
             best = others.pop(0)
             chosen[best.id] = best
+        # Points of one source differ in macros only; showing one of them is enough.
         sources = {one.record.candidate.source for one in chosen.values()}
         for one in draw.sample(others, len(others)):
             if len(chosen) < room and one.record.candidate.source not in sources:
@@ -164,6 +171,7 @@ class Population:
         """Drop the slowest member that is no elite, or the slowest of all."""
         if len(self.members) <= self.room:
             return
+        # An elite is the only member of its cell that draws by cell can reach, so elites go last.
         kept = {one.id for one in self.elites().values()}
         spare = [one for one in self.members if one.id not in kept] or self.members
         self.members.remove(min(spare, key=lambda one: one.gain))

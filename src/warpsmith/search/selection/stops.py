@@ -1,4 +1,4 @@
-"""When a run ends: each rule is a function of the run's progress and its configuration."""
+"""Stop rules: functions of a run's progress and configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ class RunProgress:
 def evaluations_left(now: RunProgress, config: SearchConfig) -> int | None:
     """Return how many evaluations the budget leaves, or None without a bound."""
     most = config.budget_evaluations
+    # A resumed run may have more evaluations than a budget that was lowered.
     return None if most is None else max(0, most - now.evaluations)
 
 

@@ -1,4 +1,4 @@
-"""The tuner: points of a kernel's space to try next, from the points that were tried."""
+"""The tuner: untried points of a kernel's space."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ class TunerTrials:
         return dict(max(timed, key=lambda pair: pair[0])[1]) if timed else {}
 
     def propose(self, count: int, draw: random.Random) -> list[Mapping[str, str]]:
-        """Return up to `count` new points: all of a small space, else changes of the best point, then random points."""
+        """Return up to `count` untried points: a small space whole, else around the best point."""
         order = self._all(draw) if self.space.size <= EXHAUSTIVE else self._around(draw)
         found: dict[Point, Mapping[str, str]] = {}
         for macros in order:
@@ -49,6 +49,7 @@ class TunerTrials:
 
     def _around(self, draw: random.Random) -> Iterator[Mapping[str, str]]:
         """Yield every single change of the best point, then the best changes combined, then random points."""
+        # The defaults come first: every gain is measured against them.
         yield {}
         here = self.space.values(self.best)
         changes = [
@@ -58,7 +59,9 @@ class TunerTrials:
             if value != here[one.name]
         ]
         yield from changes
+        # Changes that helped alone may help together.
         yield self.space.macros({**here, **self._favourites()})
+        # Random points are drawn only when all single changes are known.
         if all(point_of(one) in self.gains for one in changes):
             yield from self._scouts(draw)
 
@@ -76,7 +79,9 @@ class TunerTrials:
 
     def _scouts(self, draw: random.Random) -> Iterator[Mapping[str, str]]:
         """Yield random points until SCOUTS of them were tried; then the space counts as searched."""
+        # The defaults, every single change, and the combination.
         single = 2 + sum(len(one.choices) - 1 for one in self.space.tunables)
+        # Changes around a second best point are not random points, so both rounds are subtracted.
         spent = max(0, len(self.gains) - 2 * single)
         for _ in range(4 * max(0, SCOUTS - spent)):
             yield self.space.macros({one.name: draw.choice(one.choices) for one in self.space.tunables})
