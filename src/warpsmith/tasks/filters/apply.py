@@ -1,4 +1,4 @@
-"""All filters on one task, the most useful first. A filter without time left is skipped with the reason."""
+"""All filters on one task, the most useful ones first."""
 
 from collections.abc import Iterator, Sequence
 
@@ -61,6 +61,7 @@ def _draw_samples(subject: FilteredProgram, cases: Sequence[Case]) -> list[Sampl
     """Draw the base sample, a second seed of it, and more while they are cheap."""
     found: list[Sample] = []
     for place, trial in enumerate(plan_samples(cases)):
+        # The pair is always drawn: every filter compares two samples.
         if place < PAIR or subject.clock.spent_s < YOUNG_S:
             found.append(subject.draw_sample(trial))
     return found
@@ -69,6 +70,7 @@ def _draw_samples(subject: FilteredProgram, cases: Sequence[Case]) -> list[Sampl
 def _run_filters(subject: FilteredProgram, samples: Sequence[Sample]) -> Iterator[FilterResult | Skip]:
     """Yield the results of all filters in order."""
     base, other = samples[:PAIR]
+    # Cheap filters come first, so that a slow task still gets their answers.
     yield check_output_range(subject, samples)
     yield check_output_deviation(subject, samples)
     axes = check_axis_variation(subject, samples)
@@ -86,6 +88,7 @@ def _light_samples(subject: FilteredProgram, samples: Sequence[Sample]) -> Seque
     case = light_case(subject.program.task)
     if subject.clock.forward_s <= SLOW_S or case.name == samples[0].trial.case.name:
         return samples[:PAIR]
+    # The lighter case has its own speed.
     subject.clock.forward_s = 0.0
     return [subject.draw_sample(trial) for trial in pair_of_seeds(case)]
 
@@ -100,6 +103,7 @@ def _run_graph_filters(subject: FilteredProgram, base: Sample, other: Sample) ->
         reason = f"one forward call takes {subject.clock.forward_s:.1f} s; there is no time for a second trace"
         yield from (Skip(filter=name, reason=reason) for name in (Filter.CONSTANT_RESULT, Filter.INEFFICIENCY))
         return
+    # The second trace has other values everywhere: a result that is equal in both does not depend on them.
     second = trace_calls(subject, _change_all_values(subject, base, other))
     yield find_constant_results(first, second)
     yield find_inefficiencies(first, second)

@@ -22,6 +22,7 @@ def check_trivial_answers(subject: FilteredProgram, base: Sample, other: Sample)
     Constants come from `other`, a sample that a cheating kernel could have observed, and are compared with `base`.
     """
     own = _torch_errors(subject, base)
+    # Benchmarks accept more than our tolerance, so a trivial answer may pass there and not here.
     borrowed = subject.program.task.origin in BENCHMARKS
     measures: list[Measure] = []
     for place, output in enumerate(base.outputs):
@@ -29,6 +30,7 @@ def check_trivial_answers(subject: FilteredProgram, base: Sample, other: Sample)
         bound = _error_bound(subject.program.task.tolerance.of(Direction.FORWARD), output, truth, own[place])
         for name, guess in _trivial_answers(subject, base, other, place):
             what = f"{name} for {subject.result_name(place)} in {base.description}"
+            # The kinder of both bounds counts.
             errors = [ratio(norm(guess - truth), bound), *([_loosest_error(guess, truth)] if borrowed else [])]
             measures.append(Measure(what=what, value=_smallest_finite(errors)))
     allowed = f"its own benchmark allows ({LOOSE} absolute and relative)" if borrowed else "the task's tolerance allows"
@@ -69,6 +71,7 @@ def _error_bound(tolerance: Tolerance, output: Tensor, truth: Tensor, own_error:
     """Return the largest allowed error of an output."""
     floors = {str(dtype): floor for dtype, floor in tolerance.norm_floor.items()}
     floor = floors.get(str(output.dtype).removeprefix("torch."), 0.0)
+    # As in the check: torch's own error, or a share of the reference's norm.
     return max(tolerance.norm_factor * own_error, floor * norm(truth))
 
 

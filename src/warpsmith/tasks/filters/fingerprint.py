@@ -6,6 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+# 512 places, the extremes and the mean tell two tensors apart without keeping copies of them.
 POINTS = 512
 
 
@@ -45,5 +46,6 @@ def take_fingerprint(tensor: Tensor) -> Fingerprint | None:
 @lru_cache(maxsize=64)
 def choose_places(shape: tuple[int, ...]) -> tuple[Tensor, ...]:
     """Return the same indices for every tensor of a shape."""
+    # A fixed seed: fingerprints of two tensors are comparable only at the same places.
     source = torch.Generator().manual_seed(3)
     return tuple(torch.randint(size, (POINTS,), generator=source) for size in shape)

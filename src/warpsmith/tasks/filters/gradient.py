@@ -1,4 +1,4 @@
-"""Check that the gradient of every differentiable argument exists, is finite and is not zero everywhere."""
+"""Check that every gradient exists, is finite and is not all zero."""
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ def check_gradients(subject: FilteredProgram, base: Sample) -> FilterResult | Sk
 def _gradient_sizes(subject: FilteredProgram, base: Sample) -> list[Measure]:
     """Measure every gradient that autograd, or the task's own backward, returns."""
     program, arguments, outputs = subject.program, base.arguments, base.outputs
+    # A task with a backward file of its own has other arguments there.
     if isinstance(program, TwoSided):
         program = program.side(Direction.BACKWARD)
         arguments = program.arguments(base.trial)

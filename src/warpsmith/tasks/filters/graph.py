@@ -23,6 +23,7 @@ SHOWN = 5
 
 def find_dead_code(traced: Trace) -> FilterResult | Skip:
     """Count calls whose result reaches neither an output nor a value that left torch."""
+    # Calls inside of a torch module are judged with the author's line: the author cannot change them.
     live = _live_calls(traced)
     lines = {call.line for call in traced.calls if call.index in live}
     dead = [
@@ -30,6 +31,7 @@ def find_dead_code(traced: Trace) -> FilterResult | Skip:
         for call in traced.calls
         if call.index not in live and not call.is_alias and not (call.inside and call.line in lines)
     ]
+    # Values from outside of the trace hide their producers, so a call may look unused.
     lost = traced.strangers or any(kind == "unknown" for kind, _, _ in traced.outputs)
     if dead and lost:
         return Skip(
@@ -42,6 +44,7 @@ def find_repeated_work(traced: Trace) -> FilterResult:
     """Count calls of one function on equal values. Views and random numbers do not count."""
     work = [call for call in traced.calls if call.reads and call.results and not _is_free(call)]
     counts = Counter(call.key for call in work)
+    # The first call of a key is no repetition; reversed, so that the first index is the one that stays.
     first = {call.key: call.index for call in reversed(work)}
     again = [call for call in work if counts[call.key] > 1 and first[call.key] != call.index]
     return _count_result(Filter.REPEATED_WORK, again, "call that repeats an earlier one on the same values")
@@ -66,6 +69,7 @@ def find_inefficiencies(traced: Trace, other: Trace) -> FilterResult:
     def alone(source: Source) -> TracedCall | None:
         """Return the call that made a value if one call alone reads it, or None."""
         kind, place, _ = source
+        # An output is read by the caller, so its producer has another reader.
         sole = kind == "call" and users[(kind, place)] == 1 and (kind, place) not in kept
         return traced.calls[place] if sole else None
 
@@ -83,6 +87,7 @@ def _live_calls(traced: Trace) -> set[int]:
     waiting = [place for kind, place, _ in traced.outputs if kind == "call"]
     waiting += [call.index for call in traced.calls if call.escapes]
     live: set[int] = set()
+    # Backwards from the outputs through the producers of everything that was read.
     while waiting:
         index = waiting.pop()
         if index not in live:
@@ -121,6 +126,7 @@ def _reads_vary(one: TracedCall, two: TracedCall) -> bool:
 def _is_constant(one: TracedCall, two: TracedCall) -> bool:
     """Return whether every floating-point result agrees, or is rounding noise of its inputs."""
     pairs = _pair_fingerprints(one.results, two.results)
+    # Subtracting nearly equal values leaves their rounding, which differs between calls.
     noise = ROUNDING * max((read.mark.magnitude for read in one.reads if read.mark), default=0.0)
     return bool(pairs) and all(a.equals(b, CONSTANT) or max(a.magnitude, b.magnitude) <= noise for a, b in pairs)
 

@@ -1,4 +1,4 @@
-"""Check that every input and parameter matters: one tensor is changed at a time."""
+"""Check that every input and parameter changes the result."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -77,6 +77,7 @@ def check_impact(subject: FilteredProgram, base: Sample, other: Sample, filter_:
 
 def _impact_threshold(base: Sample) -> float:
     """Return the relative change that counts as impact."""
+    # The coarsest type of the outputs decides how small a change can show.
     units = [torch.finfo(output.dtype).eps for output in base.outputs if output.is_floating_point()]
     return max(IMPACT, IMPACT_UNITS * max(units, default=0.0))
 
@@ -85,6 +86,7 @@ def _measure_impacts(
     subject: FilteredProgram, base: Sample, other: Sample, chosen: Sequence[PerturbedTensor]
 ) -> tuple[list[Measure], list[PerturbedTensor]]:
     """Return a measure for each tensor, and the tensors that the time limit left out."""
+    # One backward pass estimates the impact of many tensors; only small estimates are measured by calls.
     known = _estimate_impacts(subject, base, other, chosen) if len(chosen) > DIRECT else {}
     measures: list[Measure] = []
     left: list[PerturbedTensor] = []
@@ -155,6 +157,7 @@ def _is_unused_buffer(subject: FilteredProgram, target: PerturbedTensor, base: S
 def _estimate_impacts(
     subject: FilteredProgram, base: Sample, other: Sample, chosen: Sequence[PerturbedTensor]
 ) -> dict[str, float]:
+    # The inner product of gradient and change is the first-order change of a random combination of outputs.
     """Estimate the impact of many tensors by one backward pass: |<gradient, change>|, random upstream signs."""
     source = torch.Generator().manual_seed(11)
     outputs = [output for output in base.outputs if output.is_floating_point()]

@@ -15,6 +15,7 @@ def judge_smallest(
     filter_: Filter, measures: Sequence[Measure], threshold: float, sentence: str, sense: Sense = Sense.AT_LEAST
 ) -> FilterResult:
     """Return the result of the smallest measure; NaN fails. `sentence` contains {what} and {value}."""
+    # NaN compares with nothing, so it is ordered before every number and fails.
     worst = min(measures, key=lambda measure: measure.value if measure.value == measure.value else float("-inf"))
     passed = worst.value > threshold if sense is Sense.ABOVE else worst.value >= threshold
     return FilterResult(
@@ -46,6 +47,7 @@ def check_output_deviation(subject: FilteredProgram, samples: Sequence[Sample]) 
         for place, output in enumerate(sample.outputs)
         if output.numel() > 1
     ]
+    # One number has no spread of its own; its spread over samples shows whether it depends on the inputs.
     for place, output in enumerate(samples[0].outputs):
         if output.numel() == 1:
             drawn = torch.cat([s.outputs[place].double().reshape(1) for s in samples])

@@ -1,4 +1,4 @@
-"""A task under its filters: samples of bounded size, calls that cannot change their arguments."""
+"""A task under its filters: bounded samples, protected arguments."""
 
 import time
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ REFUSALS = (
 
 @dataclass(frozen=True)
 class RowLimit:
-    """The arguments to cut, and the number of rows to keep."""
+    """The arguments to cut, and the rows that stay."""
 
     places: frozenset[int]
     rows: int
@@ -66,6 +66,7 @@ class FilteredProgram:
 
     def count_elements(self, case: Case) -> int:
         """Count the elements of a case's arguments on the meta device; 0 if that fails."""
+        # The meta device allocates nothing, so a case too large to draw can be counted.
         try:
             with torch.device("meta"), torch.no_grad():
                 return sum(tensor.numel() for tensor in tensors(self.program.arguments(pair_of_seeds(case)[0])))
@@ -75,6 +76,7 @@ class FilteredProgram:
     def draw_sample(self, trial: Trial) -> Sample:
         """Draw arguments and call forward; the first sample of a case decides its row limit."""
         arguments = self.program.arguments(trial)
+        # One limit per case: samples of a case must have equal shapes to be compared.
         if trial.case.name in self._cuts:
             arguments = self._limit_rows(trial, arguments)
             return Sample(trial, arguments, self.call(arguments))
@@ -94,6 +96,7 @@ class FilteredProgram:
         begun = time.monotonic()
         with torch.no_grad():
             found = self.program.forward(mapped(arguments, torch.clone))
+        # The slowest call bounds the time of the filters that call often.
         self.clock.forward_s = max(self.clock.forward_s, time.monotonic() - begun)
         return tuple(part.detach() for part in found)
 
@@ -116,6 +119,7 @@ class FilteredProgram:
         cut = self._cuts[trial.case.name]
         return cut.apply(arguments) if cut else arguments
 
+    # Which arguments share the leading axis is unknown, so cuts are tried from the widest to the narrowest.
     def _row_limits(self, arguments: Values) -> Iterable[RowLimit]:
         """Yield cuts to try: all tensors with the leading size, the inputs with it, the first input alone."""
         roles = [spec.role for spec in self.signature.arguments]

@@ -1,4 +1,4 @@
-"""The torch calls of a task in order, with the producer of each value they read."""
+"""The torch calls of a task with the producer of each value."""
 
 import sys
 import weakref
@@ -115,10 +115,12 @@ class CallTracer(TorchFunctionMode):
         super().__init__()
         self.calls: list[TracedCall] = []
         self.strangers = False
+        # The weak reference shows whether the id still belongs to the same tensor: Python reuses ids.
         self._owners: dict[int, tuple[weakref.ref[Tensor], Source]] = {}
         self._places: dict[int, Source] = {}  # by storage: who wrote it last
         self._marks: dict[tuple[Source, TensorView], Fingerprint | None] = {}
         self._argument_storages = {_storage_id(tensor) for tensor in arguments}
+        # Tensors stay alive during the trace, so that addresses are not reused.
         self._held = list(arguments)
         for place, tensor in enumerate(arguments):
             self._set_source(tensor, ("argument", place, 0))
@@ -136,6 +138,7 @@ class CallTracer(TorchFunctionMode):
         result = func(*args, **kwargs)
         made = list(_iterate_tensors([result]))
         changed = [t for t, read in zip(given, reads, strict=True) if _version(t) != read.version]
+        # A call that returns no tensor and asks for no metadata has read values, such as item().
         if made or changed or name not in METADATA:
             self._record_call(made, changed, {read.storage for read in reads})
             self.calls.append(
@@ -167,10 +170,12 @@ class CallTracer(TorchFunctionMode):
         written = self._places.get(_storage_id(tensor))
         owner = self._owners.get(id(tensor))
         if owner and owner[0]() is tensor:
+            # A later in-place write to the same memory replaces the producer.
             late = written is not None and written[0] == "call" and owner[1][0:2] < written[0:2]
             return written if late and written else owner[1]
         if written is not None:
             return written
+        # A tensor that no traced call made: from a script, or a constant of the module.
         self.strangers = True
         return ("unknown", _storage_id(tensor), 0)
 
@@ -217,11 +222,13 @@ def _iterate_tensors(values: Sequence[Any]) -> Iterator[Tensor]:
 
 def _storage_id(tensor: Tensor) -> int:
     """Return an identity of a tensor's memory."""
+    # Meta tensors and empty tensors have the address 0, so their identity is the object's.
     return tensor.untyped_storage().data_ptr() or id(tensor)
 
 
 def _version(tensor: Tensor) -> int:
     """Return the counter of in-place writes."""
+    # Inference tensors count no versions.
     return 0 if tensor.is_inference() else tensor._version
 
 

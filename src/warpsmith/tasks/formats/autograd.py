@@ -1,4 +1,4 @@
-"""The call from an autograd function's `backward` to its `backward_fn`, observed by a substitute."""
+"""Observation of the call from `backward` to `backward_fn`."""
 
 import ast
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class CapturedArguments(BaseException):
-    """Carries call arguments out of code that may catch every `Exception`."""
+    """A signal that carries call arguments past `except Exception`."""
 
     def __init__(self, arguments: tuple[Any, ...], keywords: tuple[str, ...]) -> None:
         super().__init__()
@@ -66,6 +66,7 @@ def forward_context(function: Any, arguments: Sequence[Any]) -> Context:
 def backward_call(function: Any, arguments: Sequence[Any], grads: Sequence[Tensor]) -> CapturedArguments | None:
     """Return the arguments that `backward` passes to `backward_fn`, or None."""
     context = forward_context(function, arguments)
+    # The substitute replaces the kernel, so its arguments become visible and nothing is computed.
     function.backward_fn = staticmethod(raise_arguments)
     with torch.no_grad():
         return capture_arguments(lambda: function.backward(context, *grads))
@@ -97,6 +98,7 @@ def _places(
     except (ValueError, TypeError, IndexError, RuntimeError):  # too few or too many to unpack: try another number
         return None
     returned = given if isinstance(given, tuple | list) else (given,)
+    # By identity: a mark that `backward` moved keeps its object.
     found = [next((i for i, part in enumerate(returned) if part is mark), -1) for mark in marks]
     return found if min(found) >= 0 and len(returned) <= len(arguments) else None
 

@@ -1,4 +1,4 @@
-"""A user's Python file as a module, and the random generators that it uses."""
+"""A user's Python file as a module, and its random generators."""
 
 import importlib.util
 import random
@@ -17,6 +17,7 @@ SALT = 0x9E3779B9  # keeps parameters and inputs of one trial from being the sam
 
 def load(path: Path) -> ModuleType:
     """Execute a file and return the module. It can import its neighbours."""
+    # A task file may import the files beside it.
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
     name = f"warpsmith_foreign_{path.stem}"
@@ -24,6 +25,7 @@ def load(path: Path) -> ModuleType:
     assert spec and spec.loader  # a .py path always has both
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look their module up
+    # Code at the top level may draw weights; they must not depend on earlier imports.
     seed(0)
     spec.loader.exec_module(module)
     return module

@@ -1,4 +1,4 @@
-"""A program over a source, which every foreign format becomes."""
+"""A program over the source of a foreign format."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -36,6 +36,7 @@ class ForeignProgram:
 
     def forward(self, arguments: Values) -> tuple[Tensor, ...]:
         """Run the torch function, in float64 throughout if the arguments are."""
+        # Arguments in float64 of a task that has none ask for the reference, so casts inside must not narrow it.
         native = TORCH[self.task.cases[0].dtype]
         widths = {tensor.dtype for tensor in tensors(arguments) if tensor.is_floating_point()}
         wide = widths == {torch.float64} and native is not torch.float64
@@ -55,6 +56,7 @@ def _device(arguments: Values) -> torch.device:
 
 def _apply_trial(argument: BoundArgument, trial: Trial, draw: Draw) -> Value:
     """Return an argument changed by the trial's family or init."""
+    # The task's own inputs serve as the normal family; other families replace them.
     value = argument.value
     if argument.role is Role.INPUT and trial.family is not Family.NORMAL:
         return mapped([value], lambda t: draw.input(*t.shape).to(t.dtype) if t.is_floating_point() else t)[0]

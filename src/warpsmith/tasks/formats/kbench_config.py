@@ -1,4 +1,4 @@
-"""robust-kbench's `config_*.json` files. Runs no code and loads no torch."""
+"""robust-kbench's `config_*.json` files, read without running code."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -61,6 +61,7 @@ def _products(path: Path, config: Mapping[str, Any], kind: str) -> list[Setting]
     if not any(f"{kind}_{part}_configs" in config for part in ("init", "input", "shared")):
         return []
     inits, inputs, shared = (_list(path, config, f"{kind}_{part}_configs") for part in ("init", "input", "shared"))
+    # Counted before the products are made: three short lists can multiply to millions.
     if (count := len(inits) * len(inputs) * len(shared)) > MOST_PRODUCTS:
         raise UsageError(
             f"{path}: {count} products of {kind} settings; at most {MOST_PRODUCTS} are read. Shorten its lists."

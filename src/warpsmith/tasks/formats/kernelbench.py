@@ -25,6 +25,7 @@ def kernelbench(path: Path) -> ForeignProgram:
         raise UsageError(f"{path}: Model is a {type(model).__name__}, not a class of torch.nn.Module. {FORM}")
     get_init = getattr(code, "get_init_inputs", list)
     sizes = globals_read(code, get_inputs)
+    # Sizes that the weights use cannot be made smaller alone.
     free = frozenset(sizes) - frozenset(globals_read(code, get_init))
     inputs = Inputs(lambda _: to_sequence(get_inputs()), sizes, free)
     head = TaskHead(
@@ -41,6 +42,7 @@ def kernelbench(path: Path) -> ForeignProgram:
 def build_model(model: Any, init: Any) -> Any:
     """Return the model for its init inputs, in either form that KernelBench uses."""
     match init:
+        # KernelBench has two forms: a list of arguments, or a list and a dict of keywords.
         case [list() | tuple() as arguments, dict() as keywords]:
             return model(*arguments, **keywords)
         case dict():

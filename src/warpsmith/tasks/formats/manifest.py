@@ -48,6 +48,7 @@ class CaseEntry(Model):
     def cases(self) -> tuple[Case, ...]:
         """Return one case per element type, with the families that fit the type."""
         shared = {"group": self.group, "axes": self.axes, "inits": self.inits}
+        # The name of a case with one element type has no suffix, so that records of older versions stay comparable.
         names = {d: f"{self.name}-{d}" if len(self.dtypes) > 1 else self.name for d in self.dtypes}
         fit = {d: [family for family in self.families if FAMILIES[family].fits(d)] for d in self.dtypes}
         return tuple(
@@ -108,6 +109,7 @@ def read_manifest(path: Path) -> Manifest:
     except ValidationError as error:
         raise UsageError(_explain_error(path, text, error)) from None
     for place, entry in enumerate(manifest.cases):
+        # TOML gives no positions, so the line is searched in the text.
         _check_case(f"{path}:{_line(text, ('cases', place))}: case '{entry.name}'", manifest, entry)
     _check_formulas(path, manifest)
     return manifest
@@ -149,6 +151,7 @@ def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
 
 def _check_formulas(path: Path, manifest: Manifest) -> None:
     """Raise UsageError for a formula that cannot be evaluated."""
+    # Formulas are tried on one case, so that a wrong name is reported when the file is read, not in a search.
     case = manifest.every_case()[0]
     names = case.variables
     formulas = [part for cost in manifest.cost.values() for part in (cost.flops, cost.bytes)]

@@ -1,4 +1,4 @@
-"""Modules and functions as tasks: inputs, then parameters, then buffers."""
+"""Modules and functions as tasks."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +63,7 @@ class ModuleSource:
         with override_names(
             vars(self._code), {name: size for name, size in sizes.items() if hasattr(self._code, name)}
         ):
+            # Parameters and inputs are seeded apart, so that a change of the inputs does not change the weights.
             seed(seed_ ^ SALT)
             self._target = self._build()
             states = _states(self._target) if isinstance(self._target, nn.Module) else []
@@ -82,6 +83,7 @@ class ModuleSource:
         inputs, states = arguments[: self._taken], arguments[self._taken :]
         if not isinstance(self._target, nn.Module):
             return self._target(*inputs)
+        # functional_call runs the module with the caller's tensors instead of its own.
         state = {name: value for name, value in zip(self._states, states, strict=True) if isinstance(value, Tensor)}
         return functional_call(self._target, state, tuple(inputs))
 
@@ -102,6 +104,7 @@ class ModuleSource:
 def _states(module: nn.Module) -> list[tuple[str, Tensor, Role]]:
     """Return parameters and buffers in torch's order; tensor attributes become buffers first."""
     for owner in module.modules():
+        # A plain tensor attribute is state too; as a buffer it becomes an argument of the kernel.
         for name in [key for key, value in vars(owner).items() if isinstance(value, Tensor)]:
             owner.register_buffer(name, vars(owner).pop(name).detach(), persistent=False)
     parameters = [(n, p, Role.PARAMETER if p.requires_grad else Role.FIXED) for n, p in module.named_parameters()]

@@ -26,10 +26,12 @@ def read_task(folder: Path) -> Task:
     manifest = read_manifest(folder / MANIFEST)
     text = read_text(folder / CODE)
     forward = read_signature(folder / CODE, text, manifest.outputs)
+    # The text is enough to find missing functions; nothing of it has run.
     _require(folder / CODE, text, manifest)
     return Task(
         name=manifest.name,
         version=digest_files([folder / MANIFEST, folder / CODE]),
+        # Code and manifest together: a changed tolerance is another task too.
         origin=Origin.SUITE,
         description=manifest.description,
         source=text,
@@ -58,6 +60,7 @@ class OwnProgram:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # The description comes from text, so opening a suite task loads no torch.
         self.task = read_task(folder)
 
     def arguments(self, trial: Trial) -> "Values":

@@ -77,7 +77,7 @@ class KbenchProgram:
 
 
 class KbenchSource:
-    """One of the two files; `Model.forward` passes a kernel's arguments to its `fn`."""
+    """One file of a folder, whose model passes a kernel's arguments to `fn`."""
 
     def __init__(self, folder: Path, file: str, settings: Sequence[Setting]) -> None:
         self._path = folder / file
@@ -135,6 +135,7 @@ class KbenchSource:
         inputs = self._get_inputs(**accepted_settings(self._get_inputs, setting.input))
         if not inputs:
             raise UsageError(f"{self._path}: get_inputs() gives no inputs; a task takes at least one tensor.")
+        # Model.forward calls `fn` with the kernel's arguments; the substitute takes them and stops the call.
         call = capture_arguments(lambda: model(*inputs, fn=raise_arguments))
         if call is None:
             raise UsageError(f"{self._path}: Model.forward never calls its fn, so there is nothing to replace. {FORM}")
@@ -148,6 +149,7 @@ class KbenchSource:
         given = {id(value) for value in inputs}
         found = []
         for name, note, value in self._name_arguments(call):
+            # By identity: inputs and buffers are known objects, other tensors with gradients are parameters.
             trained = isinstance(value, Tensor) and id(value) not in buffers and value.requires_grad
             role = Role.INPUT if id(value) in given else Role.PARAMETER if trained or value is None else Role.FIXED
             found.append(bind_argument(name, value, role, str(self._path), note))
@@ -204,6 +206,7 @@ class KbenchSource:
         written = written_names(self.head.text.split(f"# {BACKWARD}\n")[-1], "backward_fn")
         found = []
         for place, value in enumerate(call.arguments):
+            # A tuple of one tensor is torch's form of a single gradient.
             inner = value[0] if isinstance(value, tuple) and len(value) == 1 else value
             name, role = known.get(id(inner), (f"saved_{place}", Role.SAVED))
             label = written[place] if len(written) == len(call.arguments) else name

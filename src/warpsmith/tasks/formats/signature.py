@@ -1,4 +1,4 @@
-"""Signatures read from the text of a task file, without running it."""
+"""Signatures from the text of a task file."""
 
 import ast
 from pathlib import Path
@@ -19,6 +19,7 @@ def read_signature(path: Path, text: str, results: tuple[str, ...]) -> Signature
     """Return the signature of `forward` from its annotations."""
     forward = _function(path, text, "forward")
     extra = [*forward.args.posonlyargs, *forward.args.kwonlyargs]
+    # Kernels are called by position with a fixed number of arguments.
     if extra or forward.args.vararg or forward.args.kwarg:
         raise UsageError(f"{path}:{forward.lineno}: forward takes plain arguments only: no *, / or **.")
     return Signature(arguments=tuple(_argument(path, arg) for arg in forward.args.args), results=results)
@@ -39,6 +40,7 @@ def has_function(text: str, name: str) -> bool:
 
 def _function(path: Path, text: str, name: str) -> ast.FunctionDef:
     """Return a top-level function. Raise UsageError if it is missing."""
+    # Parsed and not imported: reading a signature must run no code of the task.
     try:
         body = ast.parse(text).body
     except SyntaxError as error:

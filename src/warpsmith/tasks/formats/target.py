@@ -1,4 +1,4 @@
-"""Resolution of a user's TASK: a suite name, folder, file or `file.py:Name`, and the task's version. Runs no code."""
+"""Resolution of a user's TASK, and the task's version."""
 
 import re
 import tomllib
@@ -77,6 +77,7 @@ def _check_name(text: str) -> None:
 
 def _find(text: str) -> TaskTarget:
     """Return the task that a text names."""
+    # A file with a name comes first: a suite name has no colon.
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):
         return _find_in_file(Path(file), name)
@@ -99,6 +100,7 @@ def find_all(text: str) -> tuple[TaskTarget, ...]:
     _check_name(text)
     path = Path(text)
     try:
+        # A name of the suite wins over a folder of the same name, as in `find`.
         if text in folders() or not path.is_dir() or _form(path.resolve()):
             return (find(text),)
         found = tuple(_below(path.resolve()))
@@ -146,6 +148,7 @@ def _form(folder: Path) -> TaskFormat | None:
 
 def _find_file(path: Path) -> TaskTarget:
     """Return the task of a file."""
+    # The path of a manifest or of func_forward.py means its folder.
     if path.name in (MANIFEST, FUNCTION):
         return _find_folder(path.parent)
     if path.suffix != ".py":
@@ -168,6 +171,7 @@ def _below(folder: Path) -> Iterator[TaskTarget]:
         here = waiting.pop(0)
         for path in sorted(here.iterdir(), key=_natural):
             seen += 1
+            # A bound on the walk, since a user may name the home folder by mistake.
             if seen > MOST:
                 raise UsageError(f"More than {MOST} files below {folder}. Name a smaller folder.")
             if path.name.startswith((".", "__")):
@@ -232,5 +236,6 @@ def version_of(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> str:
     if target.form is TaskFormat.ROBUST_KBENCH:
         return digest_files(kbench_files(target.path))
     if target.form is TaskFormat.MODULE:
+        # Shapes from the command line are part of the task: other inputs make another task.
         return digest(read_file(target.path), target.name, *map(str, shapes))
     return digest_files([target.path])

@@ -29,6 +29,7 @@ def user_program(path: Path, name: str, shapes: Sequence[ExampleShape] = ()) -> 
     thing = _find_object(code, path, name)
     make_init = getattr(code, "get_init_inputs", list)
     is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
+    # A named shape at another position would be passed to the wrong argument.
     _check_names(shapes, parameters(thing), path, name)
     head = TaskHead(
         name=identifier(f"{path.stem}_{name}"),
@@ -98,6 +99,7 @@ def _inputs_from_shapes(shapes: Sequence[ExampleShape]) -> Inputs:
 def _labels(place: int, shape: ExampleShape, first: ExampleShape) -> list[str]:
     """Return names for an input's sizes; a leading size shared with the first input is the batch."""
     labels = [f"{shape.name or f'input_{place}'}_{i}" for i in range(len(shape.dims))]
+    # Inputs with an equal leading size share the batch, so smaller cases cut all of them.
     if shape.dims and first.dims and shape.dims[0] == first.dims[0]:
         labels[0] = BATCH_AXIS
     return labels

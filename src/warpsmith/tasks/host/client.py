@@ -38,6 +38,7 @@ def open_task(target: str | TaskTarget, options: OpenOptions | None = None) -> O
     found = find(target) if isinstance(target, str) else target
     if chosen.shapes and found.form is not TaskFormat.MODULE:
         raise UsageError(f"Task {found.label} has inputs of its own; --input is for file.py:Name alone.")
+    # Suite tasks are part of the package; other code runs here only if the user trusts it.
     if found.form is TaskFormat.SUITE or chosen.trust:
         return LocalTask(found, chosen.shapes)
     return TaskClient(found, chosen)
@@ -62,6 +63,7 @@ class TaskClient:
         found = Task.read(self._request(TaskRequest(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
         if isinstance(found, str):
             self._reject(found)
+        # Name, version and origin are known from the files, so a task cannot pass for another.
         version = version_of(self._target, self._options.shapes)
         if not NAME.fullmatch(found.name) or (found.version, found.origin) != (version, ORIGINS[self._target.form]):
             self._reject("a name, version or origin that is not its own")
@@ -73,6 +75,7 @@ class TaskClient:
 
         signature, seconds = self._task.signature(direction), self._options.seconds
         payload = self._request(TaskRequest(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
+        # The payload was written by a process with foreign code, so every number in it is checked.
         try:
             found = decode(payload)
         except ValueError as error:
@@ -120,6 +123,7 @@ class TaskClient:
                 memory_bytes=options.memory_bytes,
             )
             self._host = PythonHost("warpsmith.tasks.host.server", task_policy(target, options), opening.text())
+            # READY is sent before any code of the task runs, so a failure here is ours.
             ready = self._host.child.receive(START_S, TaskReply.READY)
             if isinstance(ready, FrameError):
                 raise HarnessError(f"The process for a task's code did not start: {_printable(self._host.kill())}.")
@@ -128,12 +132,14 @@ class TaskClient:
     def _raise_failure(self, error: FrameError, request: TaskRequest) -> NoReturn:
         """Raise UsageError for a request that failed: late, no answer, or a damaged answer."""
         assert self._host is not None  # a frame came from it, or failed to
+        # A wrong frame is the work of foreign code: only an end or a delay has an innocent cause.
         if error.fault not in (FrameFault.LATE, FrameFault.MISSING, FrameFault.SHORT):
             self._reject(error.detail)
         child, late = self._host.child, error.fault is FrameFault.LATE
         if late:
             child.kill()
         outcome = child.wait()
+        # The interpreter of the task process dumps its stack when it hangs or dies.
         where = _find_task_line(outcome.stderr, self._target.folder) or str(self._target.path)
         if late:
             raise UsageError(
@@ -163,6 +169,7 @@ class TaskClient:
 
 def task_policy(target: TaskTarget, options: OpenOptions) -> Policy:
     """Return the policy for a task's code: it sees python, the packages and its own files, and no network."""
+    # The child has its own environment, so the user's search path is passed on as PYTHONPATH.
     packages = [str(path) for path in package_paths()]
     env = {"PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     threads = options.threads or min(os.cpu_count() or 1, 16)

@@ -1,4 +1,4 @@
-"""The task process, which runs a foreign task's code: `python -m warpsmith.tasks.host.server OPENING`.
+"""The task process: it runs the code of one foreign task.
 
 It answers every request with a result, or with one sentence that names the task's line at fault. If the process dies,
 the evaluator process reports how it ended.
@@ -41,9 +41,11 @@ class TaskServer:
 
     def respond(self, request: TaskRequest) -> Frame:
         """Return the answer to a request, or a refusal if the task's code raises."""
+        # The stack is written to stderr before the client kills the process, and names the line that hangs.
         faulthandler.dump_traceback_later(request.seconds * DUMP_AT)
         try:
             return Frame(TaskReply.DONE, self._answer(request))
+        # BaseException: a task may raise SystemExit or KeyboardInterrupt.
         except BaseException as error:  # noqa: BLE001 - the one place where a task's errors become a sentence
             return Frame(TaskReply.REFUSED, self._explain(error).encode(errors="replace"))
         finally:
@@ -56,6 +58,7 @@ class TaskServer:
         if request.verb is Verb.FILTER:
             from warpsmith.tasks.filters import SECONDS, apply_filters
 
+            # The filters get a third of the request's time, since loading and drawing take time as well.
             return apply_filters(self._load_program(), min(SECONDS, request.seconds / 3)).text().encode()
         from warpsmith.tasks.host.wire import encode
         from warpsmith.tasks.reference import problem
@@ -88,6 +91,7 @@ def explain_error(error: BaseException, folder: Path, file: Path) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}: not Python: {error.msg}."
+    # The deepest line in the task's folder is the author's; deeper frames are torch's.
     stack = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in stack if Path(frame.filename).is_relative_to(folder)]
     where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else f"{file}: "

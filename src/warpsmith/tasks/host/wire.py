@@ -1,4 +1,4 @@
-"""Encode a problem as bytes and decode it: a JSON header, then raw tensor bytes. No pickle; every number is checked."""
+"""The byte form of a problem: a JSON header, then raw tensors."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -72,6 +72,7 @@ def decode(payload: bytes) -> Problem:
     if len(payload) < LENGTH.size:
         raise ValueError(f"{len(payload)} bytes are no problem")
     (length,) = LENGTH.unpack_from(payload)
+    # The length is foreign: it is compared with the bound and with the payload before it is used.
     if length > HEADER_BYTES or LENGTH.size + length > len(payload):
         raise ValueError(f"a header of {length} bytes in {len(payload)}; at most {HEADER_BYTES} are read")
     header = ProblemHeader.read(payload[LENGTH.size : LENGTH.size + length])
@@ -79,6 +80,7 @@ def decode(payload: bytes) -> Problem:
         raise ValueError(f"header: {header}")
     store = _Store(payload, LENGTH.size + length)
     parts = [tuple(_value(slot, store) for slot in part) for part in (header.arguments, header.native, header.expected)]
+    # Surplus bytes mean that header and body disagree.
     if store.left:
         raise ValueError(f"{store.left} bytes more than the header names")
     return Problem(parts[0], _only_tensors(parts[1]), _only_tensors(parts[2]))
@@ -100,11 +102,14 @@ class _Store:
         if len(slot.shape) != len(slot.strides) or len(slot.shape) > DIMS:
             raise ValueError(f"shape {slot.shape} with strides {slot.strides}")
         dtype = TORCH[Dtype.from_name(slot.dtype)]
+        # A stride times a size may pass 2^63, where torch's own check would overflow.
         if not fits_int64(slot.shape, slot.strides, dtype.itemsize):
             raise ValueError("a tensor whose sizes and strides reach 2^63 bytes")
         count = slot.span * dtype.itemsize
+        # Compared with the bytes that exist, so a forged header cannot reserve memory.
         if count > self.left:
             raise ValueError(f"a tensor of {count} bytes where {self.left} are left")
+        # A copy: frombuffer needs memory that it may write and that nothing else changes.
         raw, self._payload = bytearray(self._payload[:count]), self._payload[count:]
         if not raw:
             return torch.empty(slot.shape, dtype=dtype)
@@ -157,6 +162,7 @@ def _raw(tensor: Tensor) -> bytes:
     span = _layout(tensor).span
     if not span:
         return b""
+    # The span with its gaps is sent, so that strides survive.
     flat = tensor.detach().resolve_neg().as_strided((span,), (1,))
     raw: bytes = flat.contiguous().view(torch.uint8).numpy().tobytes()
     return raw

@@ -90,9 +90,11 @@ class RandomWords:
     def _whole(self, count: int) -> Tensor:
         """Return the next words of the seed with all 64 bits."""
         word = torch.arange(self._first(), self._first() + count, dtype=torch.int64)
+        # int64 arithmetic of torch wraps modulo 2^64, as splitmix64 needs.
         word.mul_(_signed(STEP)).add_(self._begin())
         self._taken += count
         for shift, factor in ROUNDS:
+            # torch shifts int64 arithmetically; the mask makes the shift logical.
             word.bitwise_xor_((word >> shift).bitwise_and_((1 << (64 - shift)) - 1)).mul_(_signed(factor))
         return word
 
@@ -104,6 +106,7 @@ class RandomWords:
         return word_start(self._seed, self._taken) % high
 
     def _first(self) -> int:
+        # Seeds of scheme 1 count words through all tensors; keyed seeds begin anew with each tensor.
         return 1 if self._is_keyed else self._taken + 1
 
     def _begin(self) -> int:
@@ -137,6 +140,7 @@ class Draw:
         """Draw data of the family, times `scale`."""
         if self.dtype in WHOLE_TYPES:
             return self._whole(shape)
+        # An empty tensor takes no words, so that samplers need not handle size 0.
         values = FAMILIES[self.family].sample(self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
         return (values if scale == 1.0 else values * scale).to(self.dtype)
 
@@ -148,6 +152,7 @@ class Draw:
 
     def parameter(self, *shape: int, mean: float = 0.0, std: float = 1.0) -> Tensor:
         """Draw a parameter by the initialization."""
+        # A fresh module has constant parameters, but a mean of 0 would make every result 0.
         if self.init is Init.FRESH and mean:
             return torch.full(shape, mean, dtype=self.dtype)
         spread = 4 * std if self.init is Init.WIDE else std
@@ -167,7 +172,9 @@ class Draw:
         found = torch.empty(prod(shape), dtype=torch.float64)
         for block in torch.split(found, BLOCK):
             parts = self._words.halves(block.numel() * PARTS).reshape(PARTS, -1)
+            # Sums of int32 in int64 are exact, so the bytes depend on the seed alone.
             block.copy_(parts.sum(0, dtype=torch.int64))
+        # The sum of six uniform values has variance 1/2; the factor scales it to 1.
         return found.add_(PARTS / 2).mul_(2.0**-32 * 2**0.5).reshape(shape)
 
     def _first_normal(self, *shape: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Input families: one row each. Knows no torch: a sampler gets its random tensors from a draw."""
+"""Input families, one row each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,12 +36,14 @@ class FamilyRow:
 
 def _alternating(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
     values = draw.normal(*shape).abs()
+    # A view of the flat values, since the signs alternate over the whole tensor.
     values.view(-1)[1::2].neg_()
     return values
 
 
 def _one_hot(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
     width, rows = shape[-1] if shape else 1, shape[:-1]
+    # One non-zero element per row, at a drawn place.
     place = draw.bits(width, *rows).unsqueeze(-1)
     value = draw.normal(*rows).unsqueeze(-1)
     return value.new_zeros(*rows, width).scatter_(-1, place, value).reshape(shape)
@@ -55,6 +57,7 @@ def _block_one_hot(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
     size, lone = shape[axis], tuple(1 if place == axis else size for place, size in enumerate(shape))
     first, width = draw.bits(size, *lone), draw.bits(FEW, *lone) + 1
     place = (first.new_ones(size).cumsum(0) - 1).reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    # Modulo the size, so a block may pass the end and go on at the start.
     return draw.normal(*shape) * ((place - first).remainder(size) < width)
 
 
@@ -71,6 +74,7 @@ def _vast(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
 
 
 def _offset(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
+    # One sign for the whole tensor: values around zero on average would have no offset.
     sign = 1 - 2 * draw.bits(2, 1).double()
     return draw.normal(*shape) + sign * OFFSET * (0.75 + 0.25 * draw.uniform(1))
 

@@ -1,4 +1,4 @@
-"""Held-out cases: shapes drawn from a task's ranges with a secret seed when a kernel is graded. Knows no torch."""
+"""Held-out cases: shapes drawn with a secret seed."""
 
 import random
 import re
@@ -28,6 +28,7 @@ def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
     if task.heldout is None:
         return ()
     source = random.Random(seed)
+    # Element types take turns from a secret start, so no place always has the same type.
     start = source.randrange(len(task.heldout.dtypes))
     found: list[Case] = []
     for place in range(task.heldout.count):
@@ -74,6 +75,7 @@ def longest_cases(
     summed = [axis for axis in axes if re.search(rf"\b{axis}\b", formula)]
     found: list[Case] = []
     for dtype in task.heldout.dtypes if summed else ():
+        # The widest type gets the longest sum; narrow types get any summed axis.
         is_widest = dtype.bytes == max(one.bytes for one in task.heldout.dtypes)
         axis = max(summed, key=lambda name: axes[name].high) if is_widest else source.choice(summed)
         made = (_long(task.heldout, axis, dtype, source, pick) for pick in (_short, _lowest) for _ in range(FITTING))
@@ -98,6 +100,7 @@ def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
     """Draw a case near a timing case, or return None if the task's formulas refuse every try."""
     moving = sum(name in heldout.axes and size > KIND for name, size in case.axes.items())
     for _ in range(TRIES // 10):
+        # The root spreads one share over all moving axes: the product of sizes shrinks by about NEAR_SHARE.
         shares = {name: source.uniform(*NEAR_SHARE) ** (1 / max(1, moving)) for name in case.axes}
         axes = {name: _smaller(size, shares[name], heldout.axes.get(name)) for name, size in case.axes.items()}
         if axes != case.axes and all(evaluate_formula(formula, axes) for formula in heldout.require):
@@ -109,6 +112,7 @@ def _smaller(size: int, share: float, reach: Reach | None) -> int:
     """Return about this share of a size with its powers of two; the size itself if that is impossible."""
     if reach is None or size <= KIND:
         return size
+    # The step keeps the powers of two of the timing case and the multiple that the task requires.
     step = lcm(reach.multiple, gcd(size, NEAR_EVEN))
     found = round(size * share / step) * step
     return found if max(1, reach.low) <= found <= size else size
@@ -146,6 +150,7 @@ def _drawn(
 
 def _sizes(reaches: Mapping[str, Reach], source: random.Random, place: int) -> Mapping[str, int]:
     """Draw every axis by the pick of this place; for ones, a single axis is one."""
+    # The place decides the kind, so every evaluation has each kind of size.
     pick = PICKS[place % len(PICKS)]
     lone = source.choice(list(reaches)) if reaches else ""
     return {

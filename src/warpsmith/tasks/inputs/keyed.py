@@ -1,4 +1,4 @@
-"""Random numbers from a secret by a keyed one-way hash: some of them say nothing about the others. Knows no torch."""
+"""Random numbers from a secret by a keyed one-way hash."""
 
 import random
 from hashlib import blake2b
@@ -13,6 +13,7 @@ class KeyedRandom(random.Random):
     """A source whose numbers are BLAKE2b of a counter, keyed with the secret and its purpose."""
 
     def __init__(self, secret: int, purpose: str = "") -> None:
+        # The purpose is part of the key: draws for two purposes say nothing about each other.
         self._key, self._count = blake2b(f"{purpose}:{secret}".encode(), digest_size=32).digest(), 0
         super().__init__()
 
@@ -21,8 +22,10 @@ class KeyedRandom(random.Random):
 
     def getrandbits(self, k: int, /) -> int:
         """Return `k` random bits, at most 512."""
+        # A counter as message: equal numbers of calls give equal numbers, on every machine.
         self._count += 1
         word = blake2b(self._count.to_bytes(8, "little"), key=self._key).digest()
+        # The highest bits of the hash, as many as wanted.
         return int.from_bytes(word, "little") >> (HASH_BITS - k)
 
     def random(self) -> float:

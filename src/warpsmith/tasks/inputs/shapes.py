@@ -1,4 +1,4 @@
-"""Shapes as the command line writes them: `32x1024:float32`, `x=8x3x224x224`, `64:int64<1000`. Knows no torch."""
+"""Input shapes as the command line writes them."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Perturbations of arguments that a seed decides: one element, a row, the order or the size of all values."""
+"""Perturbations of arguments, decided by a seed."""
 
 from math import prod
 
@@ -28,6 +28,7 @@ def twisted(arguments: Values, signature: Signature, trial: Trial) -> Values:
     """Return the arguments after the perturbation of a test input; only inputs and parameters change."""
     if trial.twist is Twist.NONE:
         return arguments
+    # The constant keeps this stream apart from the one that drew the values.
     source = torch.Generator().manual_seed(trial.seed ^ 0x7157)
     pairs = list(zip(signature.arguments, arguments, strict=True))
     open_ones = [value for spec, value in pairs if spec.role in TWISTED[trial.twist]]
@@ -50,6 +51,7 @@ def _nudged(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
     chosen = _below(len(every), source)
     found = every[chosen].clone()
     index = torch.unravel_index(torch.randint(found.numel(), (), generator=source), found.shape)
+    # Far above the maximum, so that the change shows in sums, maxima and norms alike.
     found[index] = (FAR * found.abs().max().double() + 1).to(found.dtype)
     return [*every[:chosen], found, *every[chosen + 1 :]]
 
@@ -81,6 +83,7 @@ def _with_rows(every: list[Tensor], by: float, source: torch.Generator) -> list[
 def _with_row(tensor: Tensor, place: int, part: tuple[int, int], by: float, source: torch.Generator) -> Tensor:
     """Raise up to half of a row of one matrix, within one part of its columns."""
     found = tensor.clone()
+    # None adds leading axes, so a vector is a stack of one matrix with one row.
     stack = found[(None,) * (3 - found.dim())]
     matrix = stack[torch.unravel_index(torch.tensor(place), stack.shape[:-2])]
     rows, width = matrix.shape
@@ -104,6 +107,7 @@ def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
 
 def _scaled(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
     """Multiply by a power of two and by its inverse in turn, so that products keep their size."""
+    # A secret choice of the side, so that a kernel cannot expect small first arguments.
     first = SCALE if _below(2, source) else 1 / SCALE
     return [tensor * (1 / first if place % 2 else first) for place, tensor in enumerate(every)]
 

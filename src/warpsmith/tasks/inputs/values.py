@@ -1,4 +1,4 @@
-"""What passes between a task and a kernel: tensors, absent tensors, tuples of tensors, numbers, lists of ints."""
+"""Values between a task and a kernel: tensors, tuples, numbers, lists."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias

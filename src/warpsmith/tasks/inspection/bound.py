@@ -31,6 +31,7 @@ def bind_argument(name: str, value: Any, role: Role, where: str, note: str = "")
     Raise UsageError that names an argument of another kind.
     """
     plain, kind = _bind_plain(name, value, where)
+    # An annotation tells float from int where the example value happens to be whole.
     if kind is ArgumentKind.INT and note == "float":
         plain, kind = float(value), ArgumentKind.FLOAT
     floating = any(tensor.is_floating_point() for tensor in tensors([plain]))
@@ -45,6 +46,7 @@ def _bind_plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]
             return _check_tensor(name, value, where), ArgumentKind.TENSOR
         case None:
             return None, ArgumentKind.OPTIONAL_TENSOR
+        # bool stands before int, since Python's bool is an int.
         case bool():
             return value, ArgumentKind.BOOL
         case int():

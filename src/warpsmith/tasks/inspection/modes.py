@@ -1,4 +1,4 @@
-"""Modes under which foreign code runs: a chosen device, and float64 whatever it casts to."""
+"""Torch modes for foreign code: a chosen device, and float64 throughout."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,11 +12,12 @@ from warpsmith.tasks.inputs import TORCH
 
 CPU = torch.device("cpu")
 NARROW = frozenset(there for ours, there in TORCH.items() if ours.floating) - {torch.float64}
+# Methods whose name states the type, so that no argument can be widened.
 CASTS = frozenset({Tensor.float, Tensor.half, Tensor.bfloat16})
 
 
 class OnDevice(TorchFunctionMode):
-    """A mode in which `.cuda()` and `device="cuda"` mean the given device, usually the CPU."""
+    """A mode that moves CUDA tensors to the given device, usually the CPU."""
 
     def __init__(self, device: torch.device = CPU) -> None:
         super().__init__()
@@ -33,6 +34,7 @@ class OnDevice(TorchFunctionMode):
 
     def _move_value(self, value: Any) -> Any:
         """Return a device argument replaced by the chosen device."""
+        # `torch.device("cuda")`, and strings such as "cuda:0".
         if isinstance(value, torch.device):
             return self._device if value.type == "cuda" else value
         return self._device if isinstance(value, str) and value.split(":")[0] == "cuda" else value
@@ -53,6 +55,7 @@ class CastsToFloat64(TorchFunctionMode):
 def cast_to_float64() -> Iterator[None]:
     """Make every floating-point tensor inside float64, new tensors included."""
     before = torch.get_default_dtype()
+    # Tensors that the code creates by itself take the default type.
     torch.set_default_dtype(torch.float64)
     try:
         with CastsToFloat64():

@@ -55,6 +55,7 @@ class Source(Protocol):
 
 def call_on_copies(source: Source, arguments: Values) -> tuple[Tensor, ...]:
     """Call the torch function on copies of the arguments and flatten nested results."""
+    # Copies, because a foreign function may write its arguments, and the caller compares them later.
     results = tuple(_flatten(source.call(mapped(arguments, Tensor.clone))))
     strange = next((part for part in results if not isinstance(part, Tensor)), results)
     if strange is results and results:
@@ -81,5 +82,6 @@ def override_names(place: dict[str, Any], changes: Mapping[str, Any]) -> Iterato
     place.update(changes)
     try:
         yield
+    # Names that the module did not have stay; a foreign module belongs to this process alone.
     finally:
         place.update(before)

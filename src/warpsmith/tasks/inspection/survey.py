@@ -1,4 +1,4 @@
-"""Description of a foreign task by running it: meta tensors for shapes, the smallest case for values."""
+"""Description of a foreign task: shapes from the meta device, values from the smallest case."""
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
@@ -35,11 +35,13 @@ FLOORS = {dtype: dtype.norm_floor for dtype in Dtype if dtype.norm_floor}
 def describe_task(source: Source) -> Task:
     """Return the task as data."""
     head, cases = source.head, source.cases()
+    # The meta device holds shapes without memory, so cases larger than this machine are sized as well.
     seen = {case.name: size_arguments(source, case) for case in cases}
     arguments = merge_arguments(seen, str(head.path))
     smallest = min(cases, key=lambda case: _count_elements(seen[case.name]))
     with torch.no_grad():
         found = source.bind(smallest, 0)
+    # Values decide about determinism and gradients; the smallest case costs least.
     results = _call_twice(source, smallest, argument_values(found))
     forward = Signature(arguments=arguments, results=_result_names(len(results)))
     dtype = _choose_dtype([*tensors(argument_values(found)), *results])
@@ -71,6 +73,7 @@ def size_arguments(source: Source, case: Case) -> tuple[BoundArgument, ...]:
     """
     found = meta_arguments(source, case) or source.bind(case, 0)
     count = _count_elements(found)
+    # Checked before anything is allocated.
     if count > ELEMENTS:
         sizes = ", ".join(f"{name}={size}" for name, size in case.axes.items())
         raise UsageError(
@@ -102,10 +105,12 @@ def runs_on_meta(source: Source, case: Case) -> bool:
 
 
 def _call_twice(source: Source, case: Case, arguments: Values) -> tuple[Tensor, ...]:
+    # A kernel is compared with a reference for equal arguments, so the function must repeat its result.
     """Return the results of a real call. Raise UsageError if a second call gives others."""
     state = torch.get_rng_state()
     with torch.no_grad():
         first = call_on_copies(source, arguments)
+        # If the generator moved, random numbers were drawn; otherwise the task holds a state.
         moved = not torch.equal(state, torch.get_rng_state())
         second = call_on_copies(source, arguments)
     if not have_equal_results(first, second):
@@ -119,6 +124,7 @@ def _call_twice(source: Source, case: Case, arguments: Values) -> tuple[Tensor, 
 
 def _is_differentiable(source: Source, forward: Signature, found: Sequence[BoundArgument]) -> bool:
     """Whether every result depends on an argument with a gradient."""
+    # Without a path of gradients to every result, autograd has no backward for it.
     fresh = leaves(forward, argument_values(found))
     with torch.enable_grad():
         return bool(differentiable(forward, fresh)) and all(r.requires_grad for r in call_on_copies(source, fresh))
@@ -177,6 +183,7 @@ def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequen
     for arguments in cases:
         for argument in arguments:
             for tensor in tensors([argument.value]):
+                # A weight's first axis is taken as the outputs, and the other axes as summed.
                 fan_in = prod(tensor.shape[1:]) if argument.role is Role.PARAMETER else 1
                 whole = tensor.numel() if outputs == 1 else 1
                 longest = max(longest, fan_in, whole, *tensor.shape)
@@ -186,6 +193,7 @@ def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequen
 def smaller_axes(axes: Mapping[str, int], free: Collection[str]) -> Sequence[Mapping[str, int]]:
     """Return smaller sizes, smallest first, of axes that no parameter uses."""
     batch = {name: BATCH for name in free if "batch" in name.lower() and axes[name] > BATCH}
+    # Batch and sides are made smaller first, then the batch alone: some sizes cannot change.
     sides = {name: SIDE for name in free if name not in batch and axes[name] > SIDE}
     tried = [{**axes, **batch, **sides}, {**axes, **batch}]
     return [sizes for sizes in tried if sizes != axes]

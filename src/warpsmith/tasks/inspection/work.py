@@ -1,4 +1,4 @@
-"""The least work of one call of a foreign task, found by running its torch function."""
+"""The least work of a foreign task's call, found by running the task."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -36,7 +36,9 @@ class WorkEstimate:
 
         Return nothing if the smallest case takes too long to try.
         """
+        # The meta device counts operations without computing them.
         own = self._estimate_call(direction, _to_meta(self._small), ())
+        # Two changed values at each place of each tensor.
         tries = 2 * len(PLACES) * len(tensors(self._small))
         if (
             own is None
@@ -59,6 +61,7 @@ class WorkEstimate:
     def _estimate_call(self, direction: Direction, arguments: Values, read: Sequence[bool]) -> Work | None:
         """Return the work of a call, or None if the code needs real values."""
         try:
+            # Operators that read values (such as nonzero) raise on the meta device.
             return self._count_work(direction, arguments, read)
         except Exception:  # noqa: BLE001 -- code that needs values has no count; nothing else follows from it
             return None
@@ -73,6 +76,7 @@ class WorkEstimate:
         grads = upstream(results, 0)
         with FlopCounterMode(display=False) as both:
             found = gradients(self._call, self._forward, arguments, grads)
+        # The second mode counts forward and backward together.
         flops = both.get_total_flops() - ahead.get_total_flops()
         return Work(flops=flops, bytes=_count_bytes([*taken, *grads, *found]))
 
@@ -93,6 +97,7 @@ def find_read_tensors(function: Function, arguments: Values) -> tuple[bool, ...]
 
     def is_read(at: int) -> bool:
         """Whether the results depend on all tried elements of a tensor."""
+        # Rounded, so short tensors have fewer places; a set drops equal ones.
         places = {round(part * (given[at].numel() - 1)) for part in PLACES} if given[at].numel() else set()
         return bool(places) and all(
             any(depends(at, one) for one in _change_element(alike[at], given[at], i)) for i in places
@@ -108,6 +113,7 @@ def have_equal_results(ones: Sequence[Tensor], others: Sequence[Tensor]) -> bool
 
 def _is_equal(one: Tensor, two: Tensor) -> bool:
     """Whether two tensors are equal; NaN equals NaN."""
+    # NaN compares unequal to itself, so places with NaN on both sides count as equal.
     return one.shape == two.shape and bool(((one == two) | ((one != one) & (two != two))).all())
 
 
@@ -123,6 +129,7 @@ def _change_element(tensor: Tensor, given: Tensor, at: int) -> Iterator[Tensor]:
     """Yield the tensor with one element changed: NaN, other sign, opposite, or a given value."""
     present = tensor.flatten()[at]
     if tensor.is_floating_point():
+        # NaN spreads through most functions; the other sign shows where a comparison drops NaN.
         others = [torch.full_like(present, nan), (-computable(present)).to(present.dtype)]
     elif tensor.dtype is torch.bool:
         others = [~present]

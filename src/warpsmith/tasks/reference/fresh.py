@@ -1,4 +1,4 @@
-"""Endless fresh problems, each with inputs of its own."""
+"""Endless fresh problems, each with other inputs."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,7 @@ from warpsmith.tasks.reference.program import Problem, moved, problem, sided, so
 def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
     """Yield fresh problems of a test input without end, on the device, from one secret seed."""
     draw = KeyedRandom(seed, "problems")
+    # The generator of `unrepeated` replaces the seed: timed inputs stand in no record.
     while True:
         other = trial.model_copy(update={"seed": input_seed(draw)})
         if isinstance(task, LocalTask):
@@ -28,6 +29,7 @@ def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
     if not isinstance(task, LocalTask):
         return task.problem(direction, trial)
     program = sided(task.program, direction)
+    # The meta device gives shapes and strides without memory.
     with torch.device("meta"):
         arguments = program.arguments(trial)
     return solved(program, direction, arguments, 0)

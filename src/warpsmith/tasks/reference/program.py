@@ -1,4 +1,4 @@
-"""The program of a task: its arguments, its torch function, its gradients and its float64 reference.
+"""The program of a task: arguments, torch function, gradients, reference.
 
 A task of any format becomes a `TaskProgram`; no later package depends on the format.
 """
@@ -89,9 +89,11 @@ class Problem:
 def problem(program: TaskProgram, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
     """Return the call of a test input in one direction with its reference, computed on the device."""
     one = sided(program, direction)
+    # The default device decides where a task's own code creates tensors.
     with torch.device(device):
         drawn = mapped(one.arguments(trial), lambda tensor: tensor.to(device))
     found = solved(one, direction, twisted(drawn, one.task.forward, trial), trial.seed)
+    # A perturbation may leave the range of the element type; then the unperturbed input is used.
     if not trial.twist.enlarges or _is_held(found):
         return found
     return solved(one, direction, drawn, trial.seed)
@@ -127,12 +129,14 @@ def solved(program: TaskProgram, direction: Direction, arguments: Values, seed: 
     grads = upstream(program.forward(arguments), seed)
     signature = program.task.forward
     given = program.backward_arguments(arguments, grads)
+    # The saved tensors come last among backward's arguments.
     kept = given[len(grads) + len(arguments) :]
     settled = partial(program.chosen, kept=kept) if isinstance(program, Choosing) else program.forward
     order = gradient_order(signature, arguments, program.task.signature(direction).results)
     native = gradients(program.forward, signature, arguments, grads)
 
     def truth(upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        # The reference starts from the same rounded gradients as the kernel, widened to float64.
         found = gradients(settled, signature, widened(arguments), [grad.double() for grad in upstream])
         return tuple(found[i] for i in order)
 
@@ -146,6 +150,7 @@ def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
     They lie around zero or on one side of it: a kernel could leave out a sum of gradients around zero, which almost
     vanishes.
     """
+    # Constants keep these draws apart from the inputs of the same seed.
     words, drawn = RandomWords(seed ^ 0x5EED), scattered(seed ^ 0x512E)
     size, side = SIZES[drawn % len(SIZES)], SIDES[drawn // len(SIZES) % len(SIDES)]
 
@@ -192,6 +197,7 @@ def gradients(forward: Forward, signature: Signature, arguments: Values, grads: 
     wanted = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
     with torch.enable_grad():
         results = forward(fresh)
+        # An unused argument has no gradient in autograd; a kernel returns zeros for it.
         found = torch.autograd.grad(results, wanted, list(grads), allow_unused=True)
     return tuple(torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, wanted, strict=True))
 
