@@ -1,4 +1,4 @@
-"""A search that people or other programs answer: `ask` writes prompts as files, `tell` takes answers or records."""
+"""A search answered through files: `ask` writes prompts, `tell` reads answers."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -72,6 +72,7 @@ def ask(config: SearchConfig, out: Path, reviews: bool = False, jobs: int = 2) -
         if reviews:
             prompts = _review_prompts(session)
         else:
+            # Prompts show the first kernel with its time, so it is evaluated before the first question.
             waits = _evaluate_first(session, dialogue, here, until)
             prompts = {} if waits else {one.slot.name: _page(one.prompt) for one in dialogue.open_questions()}
             answers = _recorded_answers(session, dialogue)
@@ -87,6 +88,7 @@ def ask(config: SearchConfig, out: Path, reviews: bool = False, jobs: int = 2) -
 def _evaluate_first(session: Session, dialogue: Dialogue, here: bool, until: ExitStack) -> bool:
     """Evaluate the first kernel. Return True if another machine has to do it before anything is asked."""
     slots = session.search.next_slots()
+    # Only the slot of the first kernel has no model.
     is_first = bool(slots) and all(not slot.model for slot in slots)
     if is_first and here:
         dialogue.evaluate(dialogue_evaluator(session, 1, until))
@@ -114,7 +116,7 @@ def _review_prompts(session: Session) -> dict[str, str]:
 
 
 def tell(request: TellRequest) -> tuple[TellReport, RankedKernel | None]:
-    """Take answers or records. Return the state of the run, and its best kernel."""
+    """Take answers or records; return the run's state and best kernel."""
     if request.requests is not None and request.results is not None:
         raise UsageError("--requests and --results exclude each other: one before the evaluation, one after it.")
     with Archive.open() as archive, ExitStack() as until:
@@ -122,13 +124,16 @@ def tell(request: TellRequest) -> tuple[TellReport, RankedKernel | None]:
         session = open_dialogue(archive, SearchConfig(run=request.run, trust=request.trust), "tell", until)
         answers, reviews = _read_folder(request.folder, request.run)
         _check_place(session.config, request)
+        # Without a compiler the answers are still taken, and verified where they are evaluated.
         missing = _missing_compiler() if request.requests is not None else ""
         is_verified = not missing and (request.requests is not None or bool(reviews))
         screen = screen_with_reviews(session.config, session.search, reviews) if is_verified else None
         dialogue = Dialogue(session.search, screen, request.jobs, _open_transcript(session))
+        # Late answers are searched after the new ones are saved; otherwise those would count as late.
         if answers:
             dialogue.answer(answers)
         late = dialogue.late_answers(answers)
+        # After the answers, so that only slots without an answer are given up.
         if request.drop:
             dialogue.drop()
         found = _evaluate(session, dialogue, request)
@@ -140,6 +145,7 @@ def tell(request: TellRequest) -> tuple[TellReport, RankedKernel | None]:
 def _read_folder(folder: Path | None, run: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the answers and the reviews of a folder; a review's name is SLOT.ROLE, with two dots or more."""
     texts = dict(read_answers(folder, run)) if folder is not None else {}
+    # SLOT is GENERATION.PLACE, so an answer's name has one dot and a review's name two.
     reviews = {name: text for name, text in texts.items() if name.count(".") > 1}
     return {name: text for name, text in texts.items() if name not in reviews}, reviews
 
@@ -165,6 +171,7 @@ def _evaluate(session: Session, dialogue: Dialogue, request: TellRequest) -> Tel
             found = dialogue.evaluate(dialogue_evaluator(session, jobs, until))
         return replace(found, lines=(*found.lines, *_final_lines(session)))
     found = dialogue.requests()
+    # Other machines find the task by the text that the user typed.
     lines = [one.candidate.model_copy(update={"task": session.run.target}).text() for one in found.waiting]
     write_atomic(request.requests, "".join(f"{line}\n" for line in lines))
     return found
@@ -186,6 +193,7 @@ def read_results(path: Path) -> tuple[list[Record], list[str]]:
     text = read_text(path, RECORDS_BYTES).split("\n")
     lines = list(parse_results(text))
     bad = [f"line {number} of {path} holds no record: {one}" for number, one in lines if isinstance(one, str)]
+    # A file of errors from eval-batch is a result: each line names the reason.
     if len(bad) == len(lines) and not any(map(batch_error, text)):
         raise UsageError(f"{path} holds no result: --results takes what eval-batch wrote of a file of requests.")
     return [one for _, one in lines if isinstance(one, Record)], bad

@@ -1,4 +1,4 @@
-"""The corpus of attacks and honest controls, tried with and without defences."""
+"""The corpus of attacks and honest controls, with and without defences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,9 @@ def audit(request: AuditRequest, watch: Watch = ignore) -> list[Audit]:
         watch(outcome)
 
     found: list[Audit] = []
+    # Without a further defence to leave out, both audits would be the same.
     for one in [config] if less == config else [config, less]:
+        # An outcome that the left-out defence did not touch is taken over instead of tried again.
         same = untouched(found[-1], one) if found else {}
         for key in same.keys() - known.keys():
             save(same[key])

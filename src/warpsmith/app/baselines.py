@@ -1,4 +1,4 @@
-"""The modes of torch on the timing cases, measured once for later evaluations."""
+"""The modes of torch on the timing cases, measured once."""
 
 import os
 from collections.abc import Sequence
@@ -48,14 +48,16 @@ class BaselineCompiled:
 
 
 def measure_baselines(request: BaselineRequest, watch: Watch = ignore) -> list[BaselineRow]:
-    """Measure the modes of torch; stored ones are reused. Events are BaselineCompiled, then BaselineRow."""
+    """Measure the modes of torch. Events: BaselineCompiled, then BaselineRow."""
     modes, cases = request.modes or MODES, wanted(list(request.tasks), request.direction)
     if not hardware.gpus():
         raise MachineError("Baselines are torch's times on a GPU; this machine has none that this process may use.")
     scope = BaselineScope.here(modes)
+    # The clock is compared with stored baselines by the time of a flush, alone on the GPU.
     with lease(Need.ALONE):
         flush_us = evaluation.measure_flush_us()
     stored = {one.name for one in cases if not request.again and scope.whole(one, flush_us)}
+    # Compiling needs no time of the GPU, so many cases are compiled side by side before the first measurement.
     _compile([one for one in cases if one.name not in stored], modes, request.jobs, watch)
     rows = []
     for row in measure_each(cases, scope, None if request.again else flush_us, evaluation.measure_flush_us):

@@ -1,4 +1,4 @@
-"""Many kernels as one batch: JSON lines or a folder in, one line for each out, resumable after a kill."""
+"""Many kernels as a batch, resumable after a kill."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,6 +54,7 @@ def evaluate_many(request: BatchRequest, watch: Watch = ignore) -> BatchSummary:
     if request.out is None:
         return _evaluate(request, requests, Unsaved(), watch)
     results = Results(request.out)
+    # Results of an earlier process may be missing in the archive; adding a record again changes nothing.
     _archive(results.lines, request.is_archived)
     return _evaluate(request, requests, results, watch)
 
@@ -80,6 +81,7 @@ def _evaluate(
     there, total, unusable = len(requests) - len(left), len(requests), sum(map(is_unusable, results.lines))
     watch(BatchProgress(there, total, unusable))
     for number, line in enumerate(run_batch(left, request.config, request.jobs, ahead=ahead), there + 1):
+        # The line is saved before it is shown, so a kill loses no result that was shown.
         results.add(line)
         _archive([line], request.is_archived)
         unusable += is_unusable(line)

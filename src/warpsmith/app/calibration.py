@@ -1,4 +1,4 @@
-"""The verifiers measured on a labelled corpus, and the weights that follow."""
+"""The verifiers measured on a labelled corpus, and their weights."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,11 +47,12 @@ class KernelsVerified:
 
 
 def calibrate(request: CalibrationRequest, watch: Watch = ignore) -> Calibration:
-    """Run the verifiers over a labelled corpus, and write the weights if a file is named. Events: KernelsVerified."""
+    """Run the verifiers over a labelled corpus; write weights if asked. Events: KernelsVerified."""
     folder = request.corpus or shipped_corpus()
     specimens = read_specimens(folder)[: request.sample or None]
     if not specimens:
         raise UsageError(f"{folder} has no kernel with a verdict.")
+    # Checked now: verifying the corpus takes long, and its result must not be lost at the end.
     if request.save is not None:
         check_writable(request.save)
     samples = [*_samples(folder, specimens, request, watch), *_attack_samples(folder)]
@@ -96,6 +97,7 @@ def _verify(specimen: LabelledKernel) -> Verified:
         with open_task(candidate.task) as opened:
             return verify.verify(candidate, opened, SEED)
     except WarpsmithError as error:
+        # The name of the kernel is added, since many kernels are verified at once.
         raise type(error)(f"{candidate.origin}: {error}") from None
 
 

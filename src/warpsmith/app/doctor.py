@@ -1,4 +1,4 @@
-"""The parts of this machine that warpsmith uses, and what to install for the missing ones."""
+"""The parts of this machine that warpsmith uses, with remedies."""
 
 import importlib.metadata
 import os
@@ -52,6 +52,7 @@ def _package() -> ProbeResult:
 
 def _torch() -> ProbeResult:
     try:
+        # Metadata instead of an import, which takes seconds.
         found = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return ProbeResult(PartState.MISSING, "not installed", "pip install 'torch>=2.6'")
@@ -63,6 +64,7 @@ def _gpu() -> ProbeResult:
     if found:
         names = ", ".join(f"{gpu.name} (sm_{gpu.capability.replace('.', '')}, {gpu.memory_mib} MiB)" for gpu in found)
         return ProbeResult(PartState.OK, f"{names}, driver {found[0].driver}")
+    # A tool without a GPU shows a driver that does not see its device.
     if shutil.which("nvidia-smi"):
         remedy = "nvidia-smi is here but lists no GPU: check the driver with nvidia-smi"
         return ProbeResult(PartState.PARTIAL, "driver without a GPU", remedy)
@@ -88,6 +90,7 @@ def _confinement() -> ProbeResult:
     found = probe_confinement()
     achieved, missing = ", ".join(found.achieved) or "none", "; ".join(found.missing)
     command = find_raising_command(found)
+    # Without one of the two forms, untrusted kernels are refused, so the part counts as missing.
     if not found.at_floor:
         remedy = f"untrusted kernels are refused without --trust ({missing})"
         return ProbeResult(PartState.MISSING, achieved, f"{command}\n{remedy}" if command else remedy)
@@ -109,6 +112,7 @@ def describe_profiler(
         return ProbeResult(PartState.MISSING, "not found", remedy)
     if not has_gpu:
         return ProbeResult(PartState.PARTIAL, found.version, "there is no GPU to profile")
+    # ERR_NVGPUCTRPERM: the driver's setting NVreg_RestrictProfilingToAdminUsers.
     if is_restricted:
         advice = (
             "; as it is, `warpsmith profile --trust` reads them outside the confinement" if is_administrator else ""

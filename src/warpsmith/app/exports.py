@@ -1,4 +1,4 @@
-"""A kernel that passed, or the kernels of both directions, as an installable Python package."""
+"""Passed kernels as an installable Python package."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +50,7 @@ class PassedKernel:
 
 def export(request: ExportRequest) -> Exported | str:
     """Write the package, or return the name of a run that has no kernel that was right and timed."""
+    # Checked before the evaluation records are read, so that a wrong folder costs nothing.
     _check_folder(request.to)
     found = []
     for subject in request.subjects:
@@ -74,7 +75,7 @@ def _check_folder(to: Path) -> None:
 
 
 def _find_kernel(subject: str, request: ExportRequest) -> PassedKernel | None:
-    """Return the kernel of a kernel file, of a record's file, or of a run; None for a run without one."""
+    """Return the kernel of a file, a record or a run; None for a run without any."""
     path = Path(subject)
     if path.suffix in suffixes():
         return _of_file(path, request)
@@ -89,10 +90,11 @@ def _find_kernel(subject: str, request: ExportRequest) -> PassedKernel | None:
 
 
 def _of_file(path: Path, request: ExportRequest) -> PassedKernel:
-    """Return the kernel's best record in the archive since it last failed: full evaluations first, then measured."""
+    """Return the kernel's best passed record since its last failure."""
     target, candidate = kernel_candidate(path, request.task, request.macros)
     with Archive.open() as archive:
         known = [entry for entry in archive.records(candidate=candidate.id) if not entry.record.blameless]
+    # A later failure refutes every earlier pass, so only records after the last failure count.
     last = max((at for at, entry in enumerate(known) if entry.verdict in REFUTES), default=-1)
     entries = [entry for entry in known[last + 1 :] if entry.verdict is Verdict.PASS]
     if not entries:
@@ -106,6 +108,7 @@ def _of_file(path: Path, request: ExportRequest) -> PassedKernel:
 
 def _rank(entry: ArchivedEvaluation) -> tuple[bool, bool, int]:
     is_timed = getattr(score(entry.record), "kind", "") == "measured"
+    # Full evaluations first, then measured ones, then the newest.
     return not unproven_reason(entry.record), is_timed, entry.number
 
 
@@ -115,6 +118,7 @@ def _make_package(found: Sequence[PassedKernel], request: ExportRequest) -> Pack
         raise UsageError(f"{len(found)} kernels of one direction; a package has one kernel a direction.")
     target = found[0].target
     with open_task(target) as opened:
+        # Example inputs are part of the package's own test, so their seed is fixed.
         task = opened.describe()
         trials = [Trial(case=case, seed=EXAMPLE_SEED) for case in task.group_or_first(Group.SMOKE)]
         drawn = {trial.case.name: opened.problem(Direction.FORWARD, trial).arguments for trial in trials}

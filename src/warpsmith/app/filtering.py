@@ -1,4 +1,4 @@
-"""Tasks through the filters, each in its own confined process, side by side."""
+"""Tasks through the filters, each in a confined process."""
 
 import os
 import time
@@ -74,10 +74,12 @@ class TasksFound:
 
 
 def filter_tasks(request: FilterRequest, watch: Watch = ignore) -> list[FilterRow]:
-    """Filter tasks, and return their rows in the order of the targets. Events are TasksFound, then FilterRow."""
+    """Filter tasks; return rows in target order. Events: TasksFound, FilterRow."""
+    # Two folders may hold the same task; it is filtered once.
     found = tuple(dict.fromkeys(target for text in request.targets for target in find_all(text)))
     opinion = _ask_opinion(request.models) if request.models else None
     watch(TasksFound(len(found)))
+    # Torch in each process gets a share of the cores: more threads than cores would slow all of them.
     threads = max(1, (os.cpu_count() or 1) // min(request.jobs, len(found)))
     request = replace(request, options=replace(request.options, threads=threads))
     if len(found) == 1:
@@ -91,7 +93,7 @@ def filter_tasks(request: FilterRequest, watch: Watch = ignore) -> list[FilterRo
 
 
 def _ask_opinion(models: str) -> Opinion:
-    """Return a function that asks the first model for its opinion of a task; an error is text in its place."""
+    """Return a function that asks the first model; its errors are texts."""
     model, lock = next(iter(llm.open_ensemble(models))), Lock()
 
     def opinion(task: Task) -> TaskOpinion | str:
@@ -127,6 +129,7 @@ def _filter_one(target: TaskTarget, options: OpenOptions, opinion: Opinion | Non
             if opinion is not None:
                 report = add_opinion(report, opened.describe(), opinion)
             verdict = FilterOutcome.PASS if report.passed else FilterOutcome.FAIL
+    # A UsageError is the task's fault, a HarnessError is ours.
     except UsageError as error:
         text = str(error)
     except HarnessError as error:

@@ -1,4 +1,4 @@
-"""Any function of this package as a job: awaited, watched and cancelled. The one mechanism for asynchronous callers."""
+"""Any function of this package as a job: awaited, watched, cancelled."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ Watch = Callable[[Any], None]  # takes each event of a function
 
 
 class JobCancelled(KeyboardInterrupt):
-    """Raised in a cancelled function at its next event; functions treat it as Ctrl-C and save what is finished."""
+    """The signal in a cancelled function at its next event."""
 
 
 class Job(Generic[T]):
@@ -23,6 +23,7 @@ class Job(Generic[T]):
         self._is_cancelled = threading.Event()
         self._future: Future[T] = Future()
         options["watch"] = self._watch
+        # A daemon thread: an abandoned job must not keep the interpreter from ending.
         threading.Thread(target=self._run, args=(function, arguments, options), daemon=True).start()
 
     def cancel(self) -> None:
@@ -31,6 +32,7 @@ class Job(Generic[T]):
 
     async def events(self) -> AsyncIterator[Any]:
         """Yield the events of the function until it ends."""
+        # None marks the end of the events.
         while (event := await asyncio.to_thread(self._events.get)) is not None:
             yield event
 
@@ -46,6 +48,7 @@ class Job(Generic[T]):
             raise
 
     def _watch(self, event: Any) -> None:
+        # The event is delivered before the cancellation, so a watcher misses none.
         self._events.put(event)
         if self._is_cancelled.is_set():
             raise JobCancelled
@@ -53,6 +56,7 @@ class Job(Generic[T]):
     def _run(self, function: Callable[..., T], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         try:
             found = function(*arguments, **options)
+            # A function without a further event after the cancellation ends here.
             if self._is_cancelled.is_set():
                 raise JobCancelled
             self._future.set_result(found)
@@ -61,6 +65,7 @@ class Job(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - raised again where the job is awaited
             self._future.set_exception(error)
         finally:
+            # In every case, so that a reader of the events never waits for ever.
             self._events.put(None)
 
 

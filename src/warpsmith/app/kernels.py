@@ -1,4 +1,4 @@
-"""Kernel files as candidates: the task, direction and language follow from path and text unless they are given."""
+"""Kernel files as candidates."""
 
 import logging
 import re
@@ -25,6 +25,7 @@ def read_kernel(
     """Return the candidate of a kernel file."""
     if language is not None:
         find_language(language)
+    # A kernel that `best --unproven` wrote carries a marked first line, which is not part of the kernel.
     source = unmark_source(read_text(path))
     _warn_of_unused(path, source, macros or {})
     return Candidate(
@@ -59,6 +60,7 @@ def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[
 
     Without a task the folder names it. Raise UsageError if it names none.
     """
+    # Published kernels lie in TASK/DIRECTION.cu.
     target = task or path.absolute().parent.name
     if not path.exists():
         raise UsageError(f"File {path} does not exist.")
@@ -72,7 +74,7 @@ def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[
 
 
 def first_candidate(target: str, direction: Direction, given: Path | None = None) -> Candidate | None:
-    """Return the kernel that a search starts from: the user's, else the task's seed, else None."""
+    """Return the first kernel of a search: the user's, the task's seed, or None."""
     path = given or _find_seed(target, direction)
     if path is None:
         return None

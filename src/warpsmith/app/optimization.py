@@ -1,4 +1,4 @@
-"""The search for a faster kernel, from the first proposal to the final evaluation of its winner."""
+"""The search for a faster kernel, up to its winner's final evaluation."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -71,6 +71,7 @@ def optimize(
 
     Options are fields of `SearchConfig`, such as `models`, `generations` and `budget_usd`. `watch` takes each event.
     """
+    # Only options that were given override the configuration; defaults do not.
     given = {} if config is None else {name: getattr(config, name) for name in config.model_fields_set}
     asked = {"target": task, "direction": direction} if config is None or task else {}
     return run_search(SearchConfig.from_options(**{**given, **asked, **options}), watch).result.run
@@ -89,6 +90,7 @@ def run_search(config: SearchConfig, watch: Watch = ignore) -> SearchReport:
         session = open_session(archive, config, watch, until)
         watch(SearchOpened(session.run, session.task.name))
         ending = session.search.run()
+        # After an interrupt the user wants the command to end; `--resume` evaluates the winner later.
         finals = FinalEvaluations() if ending.interrupted else evaluate_finalists(session)
         result = _result(session, ending, finals)
         best = _find_member(session, result.record) if result.record else None
@@ -100,6 +102,7 @@ def evaluate_finalists(session: Session) -> FinalEvaluations:
     unsettled, refuted = list[str](), list[str]()
     population = session.search.state.population
     for member in population.ranked()[:FINALISTS]:
+        # A resumed run does not evaluate a winner twice.
         record = _known_final(session, member.id) or _evaluate_final(session, member)
         if record.blameless:  # a disturbed GPU is rarely disturbed twice
             record = _evaluate_final(session, member)
@@ -108,12 +111,14 @@ def evaluate_finalists(session: Session) -> FinalEvaluations:
         if record.ended is not None:
             line = f"{member.name}, {member.gain:.2f}× the first kernel: {record.ended.detail}"
             (unsettled if record.blameless else refuted).append(line)
+        # A kernel that failed must not be the parent of further kernels.
         if not record.blameless:
             population.drop(member.id)
     return FinalEvaluations(None, tuple(unsettled), tuple(refuted))
 
 
 def _evaluate_final(session: Session, member: RankedKernel) -> Record:
+    # The record names the task as the user typed it, so that the command of the record works.
     record = session.evaluate_fully(member.record.candidate.model_copy(update={"task": session.run.target}))
     session.archive.add(
         session.run.name, record, generation=member.generation, proposal=FINAL, operator=FINAL, cell=member.cell
@@ -132,6 +137,7 @@ def _result(session: Session, ending: SearchEnding, finals: FinalEvaluations) ->
     best = finals.winner or (ending.best.record if ending.best and ending.interrupted else None)
     member = _find_member(session, best) if best else None
     path, command, name = "", session.run.go_on, session.run.name
+    # Only a kernel with a full evaluation is written as the result of the run.
     if best is not None and not unproven_reason(best):
         path = str(write_kernel(name, best))
         if not ending.interrupted:
@@ -144,6 +150,7 @@ def _result(session: Session, ending: SearchEnding, finals: FinalEvaluations) ->
         score=score(best) if best else None,
         path=path,
         evaluations=session.archive.count(name),
+        # Final evaluations are in the archive, and no budget counts them.
         at_length=sum(entry.tags.proposal == FINAL for entry in entries),
         usd=ending.usd,
         minutes=ending.minutes,

@@ -1,4 +1,4 @@
-"""One kernel in detail: compiled, run on the virtual GPU, or profiled."""
+"""One kernel in detail: compiled, run virtually, or profiled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +65,7 @@ class Profiled:
 
 def compile_kernel(request: KernelRequest, arch: str = DEFAULT_ARCH) -> Compiled:
     """Compile a kernel; with a task, also check its signature."""
+    # Without a task there is no signature to compare and no library that is allowed.
     if not request.task:
         return compile_candidate(request.read(""), None, CompileOptions(arch=arch))
     with open_task(request.task) as opened:
@@ -112,6 +113,7 @@ def profile(request: KernelRequest, watch: Watch = ignore) -> Profiled:
     The numbers of a wrong kernel mean nothing, and a kernel that was not checked gets no hardware counters.
     """
     device = evaluation.settle_device(request.device)
+    # The profile needs a right kernel only, so the timing stage is left out.
     config = EvaluationConfig(device=device, gpu=request.gpu, trust=request.trust, until="check")
     record = evaluation.grade(request.read(request.task), config)
     watch(record)
@@ -133,6 +135,7 @@ def profile_record(target: str, record: Record, config: EvaluationConfig, case: 
         gpu = describe(config.gpu)
         return profile_virtual(job, gpu, VirtualSandbox(gpu, SETTINGS))
     toolchain = Toolchain.find()
+    # Counters belong to the whole GPU, so no other evaluation may use it meanwhile.
     with lease(Need.ALONE):
         return profile_cuda(job, toolchain, find_ceilings(gpus()[0], toolchain), config.trust)
 
@@ -155,5 +158,6 @@ def _usual_case(task: Task, config: EvaluationConfig) -> Case:
     if is_measured(config.device):
         return task.group_or_first(Group.TIMING)[0]
     work = [(task.flops(Direction.FORWARD, case), case) for case in task.cases]
+    # The largest case that takes seconds: a small one shows little besides the launch.
     able = [(flops, case) for flops, case in work if flops is not None and flops <= VIRTUAL_FLOPS]
     return max(able, key=lambda pair: pair[0])[1] if able else task.group_or_first(Group.SMOKE)[0]

@@ -1,4 +1,4 @@
-"""Prompts and answers as files: NAME.prompt.md, NAME.answer.md beside it, and ask.json with the run's name."""
+"""Prompts and answers as files in a folder."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,8 +19,9 @@ class PromptManifest(Model):
 
 
 def write_prompts(folder: Path, run: str, prompts: Mapping[str, str], answers: Mapping[str, str]) -> None:
-    """Write prompts and recorded answers. The manifest is written last, so that a folder with one is complete."""
+    """Write prompts and recorded answers, and the manifest last."""
     before = _read_manifest(folder).names if (folder / MANIFEST).exists() else ()
+    # Answers to another run's questions would be taken for this run's.
     if before and _read_manifest(folder).run != run:
         raise UsageError(f"{folder} holds questions of run {_read_manifest(folder).run}. Name another --out.")
     for name, text in prompts.items():
@@ -28,12 +29,13 @@ def write_prompts(folder: Path, run: str, prompts: Mapping[str, str], answers: M
         write_atomic(folder / f"{name}{PROMPT}", head + text)
     for name, text in answers.items():
         write_atomic(folder / f"{name}{ANSWER}", text)
+    # Names of earlier questions stay, since their answers may still come.
     names = tuple(dict.fromkeys((*before, *prompts)))
     write_atomic(folder / MANIFEST, PromptManifest(run=run, names=names).text())
 
 
 def read_answers(folder: Path, run: str) -> Mapping[str, str]:
-    """Return the answers in a folder by the names of their questions. Raise UsageError for another run's folder."""
+    """Return the answers in a folder. Raise UsageError for another run's folder."""
     if not folder.is_dir():
         raise UsageError(
             f"Folder {folder} does not exist. `{shell_line('warpsmith', 'ask', run, '--out', folder)}` makes it."

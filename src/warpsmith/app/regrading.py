@@ -1,4 +1,4 @@
-"""Published records or kernels evaluated again here, and whether the two evaluations agree."""
+"""Published kernels evaluated again, and the comparison with their records."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,7 +58,7 @@ class RegradeRequest:
 
 
 def regrade(request: RegradeRequest, watch: Watch = ignore) -> tuple[list[Agreement], str]:
-    """Evaluate again and compare. Return the comparisons, and why the records were not archived. Events: Agreement."""
+    """Return the comparisons, and the reason if nothing was archived. Events: Agreement."""
     read_folder = cache(records_below)
     # A single file that holds nothing is an error of the caller; one of several is reported beside the others.
     read = _read_path if len(request.files) == 1 else _read_path_or_error
@@ -103,11 +103,13 @@ def _read_path_or_error(path: Path, request: RegradeRequest, read_folder: ReadFo
 
 
 def _read_kernel(path: Path, request: RegradeRequest, read_folder: ReadFolder) -> PublishedKernel:
-    """Return a kernel with its record: `forward.json` beside `forward.cu`, else the one of its text in the folder."""
+    """Return a kernel with its record, beside the file or in the folder."""
     beside = path.with_suffix(".json")
+    # Given macros make another kernel, so the record beside the file does not describe it.
     if beside.is_file() and not request.macros:
         (record,) = read_records(beside)[:1]
         target, candidate = kernel_candidate(path, request.task, record.candidate.macros)
+        # Ids hash the text: a record beside an edited file must not vouch for it.
         if candidate.id != record.candidate.id:
             raise UsageError(f"{beside} is the record of another kernel than {path}: the texts differ.")
         return PublishedKernel(str(path), target, candidate, record)
@@ -125,6 +127,7 @@ def _with_record(
     if request.macros:
         same = [found for found in same if found.candidate.id == one.candidate.id]
     if same:
+        # A claim measured its baselines in the same session, so it is the better reference.
         record = max(same, key=lambda found: found.options.tier == CLAIM)
         return replace(one, candidate=record.candidate, record=record)
     return replace(one, note=f"{results} has a record of another text for this task and direction") if pairs else one
@@ -135,7 +138,7 @@ def _is_same_work(one: Candidate, other: Candidate) -> bool:
 
 
 def _evaluate(published: Sequence[Published], request: RegradeRequest) -> Iterator[Agreement]:
-    """Yield the comparisons in order, each as soon as it and those before are done."""
+    """Yield the comparisons in order, each as soon as possible."""
     config = regrade_config(None, request)
     with processes.pool_of_judges(config, min(request.jobs, len(published))) as (threads, grade):
         for one in [threads.submit(_compare, one, request, grade) for one in published]:
@@ -146,11 +149,13 @@ def _compare(one: Published, request: RegradeRequest, grade: Grade) -> Agreement
     """Return the comparison of one kernel; an error in it leaves the other kernels alone."""
     if isinstance(one, UnreadableLine):
         return without_verdict(one.where, None, one.why)
+    # The published seed repeats the published inputs; otherwise new secret inputs are drawn.
     seeds = one.record.options.seeds if one.record and request.same_seed else ()
     candidate = one.candidate.model_copy(update={"task": one.target})
     try:
         config = regrade_config(one.record, request)
         if one.record and seeds:
+            # Old records draw their inputs by an older scheme.
             config = config.replace(scheme=one.record.options.scheme)
         after = grade(candidate, config, seeds[0] if seeds else None)
     except UsageError as error:
@@ -164,6 +169,7 @@ def _compare(one: Published, request: RegradeRequest, grade: Grade) -> Agreement
 def regrade_config(record: Record | None, request: RegradeRequest) -> EvaluationConfig:
     """Return the published options if this machine has that device. Defences that were left out are back."""
     device = evaluation.settle_device(request.device)
+    # Without a record of this device there is nothing to repeat, so the usual options hold.
     modes = ("eager",) if request.quick and is_measured(device) else ()
     if record is None or record.options.device != device:
         return EvaluationConfig(device=device, trust=request.trust, baselines=modes)

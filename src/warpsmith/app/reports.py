@@ -14,7 +14,7 @@ from warpsmith.tasks.suite import versions
 
 
 def report(runs: Sequence[str] = (), is_profiled: bool = False, trust: bool = False) -> ReportPage:
-    """Return the report of runs, or of the latest run; profile their best kernels first if asked for."""
+    """Return the report of runs, or of the latest run."""
     with Archive.open() as archive:
         names = runs or [_latest(archive)]
         if is_profiled:
@@ -28,6 +28,7 @@ def leaderboard(folders: Sequence[str] = ()) -> SuitePage:
     if not folders:
         with Archive.open() as archive:
             return suite_page(archive, "the archive", tasks)
+    # Folders of records are read into an archive in memory, so that the same queries serve both.
     with Archive.open("sqlite://") as archive:
         left_out = [line for folder in folders for line in load_folder(archive, Path(folder))]
         source = ", ".join(Path(folder).name for folder in folders)

@@ -1,4 +1,4 @@
-"""Files of records, as JSON or JSON lines, and the archive of records that belong to no run."""
+"""Files of records, and the archive of records without a run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,6 +28,7 @@ def read_records(path: Path) -> list[Record]:
 def read_lines(path: Path) -> list[Line]:
     """Return the lines of a file. Raise UsageError if no line holds a record."""
     text = read_text(path, RECORDS_BYTES)
+    # A file with one indented record is JSON; a file of several is JSON lines.
     whole = Record.read(text)
     if isinstance(whole, Record):
         return [(1, whole)]
@@ -61,6 +62,7 @@ def results_for(kernel: Path, folder: Path | None) -> Path | None:
         if not folder.is_dir():
             raise UsageError(f"Folder {folder} does not exist. --against names one that holds records.")
         return folder
+    # A path with too few parents is relative, so its absolute form is used.
     above = kernel.parents if len(kernel.parents) > DEPTH else kernel.absolute().parents
     usual = above[DEPTH] / RESULTS if len(above) > DEPTH else None
     return usual if usual and usual.is_dir() else None
@@ -75,14 +77,16 @@ def records_below(folder: Path) -> tuple[Record, ...]:
 
 def _lines(path: Path) -> list[str]:
     text = read_text(path, RECORDS_BYTES)
+    # A .json file holds one record on many lines.
     return text.split("\n") if path.suffix == ".jsonl" else [text]
 
 
 def archive_records(records: Iterable[Record]) -> str:
-    """Add records that belong to no run. Return why they could not be archived, or an empty text.
+    """Add records without a run; return the reason for a failure, or "".
 
     It is no exception, because the verdict of an evaluation counts without the archive.
     """
+    # Without the archive, the verdict of an evaluation still counts, so its failure is a text.
     try:
         with Archive.open() as archive, archive.transaction():
             for record in records:

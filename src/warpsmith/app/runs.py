@@ -1,4 +1,4 @@
-"""The runs of the archive: names, locks, lists, summaries, and the best kernel of each."""
+"""The runs of the archive: names, locks, summaries, best kernels."""
 
 import re
 from contextlib import ExitStack, suppress
@@ -57,27 +57,31 @@ def show_run(name: str) -> RunSummary:
 
 def run_state(archive: Archive, run: Run) -> str:
     """Return the state of a run. A run whose lock is held is running, whatever its row says."""
+    # A killed run's row still says `running`; only the lock shows whether a process writes it.
     return str(RunState.RUNNING) if archive.is_held(run.name) else run.stands
 
 
 def lock_run(archive: Archive, name: str, command: str, until: ExitStack) -> None:
-    """Lock a run before anything of it is read, until the stack closes. Raise UsageError for an invalid name."""
+    """Lock a run until the stack closes. Raise UsageError for an invalid name."""
+    # The name becomes part of lock files and folders.
     if not re.fullmatch(NAME, name):
         raise UsageError(f"Run name {name!r} cannot be a file's name: up to 100 letters, digits, '.', '_' and '-'.")
     until.enter_context(archive.hold(name, f"warpsmith {command}"))
 
 
 def lock_new_run(archive: Archive, name: str, subject: str, until: ExitStack) -> str:
-    """Lock a new run and return its name: the given one, or the subject with the time and a free number."""
+    """Lock a new run; return the given name, or a free one."""
     if name:
         lock_run(archive, name, "optimize", until)
         return name
+    # Seconds in the name order the runs; a number follows where two runs begin in the same second.
     base = f"{_file_name(subject)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     for number in count(1):
         name, trial = f"{base}-{number}" if number > 1 else base, ExitStack()
         with suppress(UsageError), trial:  # another process holds the name
             lock_run(archive, name, "optimize", trial)
             if not is_known(archive, name):
+                # pop_all moves the lock to the caller's stack, so leaving `trial` does not release it.
                 until.enter_context(trial.pop_all())
                 break
     return name
@@ -91,11 +95,12 @@ def is_known(archive: Archive, name: str) -> bool:
 def _file_name(text: str) -> str:
     """Return the text as part of a run's name."""
     safe = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "_.-" else "-" for letter in text)
+    # 60 characters leave room for the time and a number within the 100 of a run's name.
     return safe.strip("_.-")[-60:].strip("_.-") or "task"
 
 
 def best(run: str, out: Path | None = None, *, allow_unproven: bool = False, is_written: bool = True) -> Best | None:
-    """Return the best kernel of a run and write its file, or None if no kernel was right and timed."""
+    """Return a run's best kernel and write its file; None without a timed one."""
     with Archive.open() as archive:
         found, entry = archive.run(run), best_entry(archive, run, allow_unproven)
     if entry is None:
@@ -111,7 +116,7 @@ def best(run: str, out: Path | None = None, *, allow_unproven: bool = False, is_
 
 
 def best_entry(archive: Archive, run: str, allow_unproven: bool) -> ArchivedEvaluation | None:
-    """Return the best kernel of a run. Raise UnprovenError if it was not evaluated fully, unless that is allowed."""
+    """Return a run's best kernel. Raise UnprovenError without a full evaluation."""
     entry = archive.best(run)
     if entry is not None and not allow_unproven:
         command = _final_command(archive.run(run), entry.record)
@@ -122,6 +127,7 @@ def best_entry(archive: Archive, run: str, allow_unproven: bool) -> ArchivedEval
 def _final_command(run: Run, record: Record) -> str:
     """Return the command that evaluates the best kernel of a run fully."""
     settings = run.settings
+    # Such a run is not evaluated finally by `tell`, so the user evaluates the file.
     if run.waits and (settings.get("elsewhere") == "True" or "record" in settings or "replay" in settings):
         claim = " --claim" if is_measured(run.device) else ""
         return f"`{run.eval_command(record, PLACEHOLDER)}{claim}` of the file that --unproven writes"

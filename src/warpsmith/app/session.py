@@ -1,4 +1,4 @@
-"""A search with everything it needs: archive, run, models, evaluator, verifiers, first kernel."""
+"""A search with archive, run, models, evaluator and verifiers."""
 
 import os
 from collections.abc import Callable
@@ -47,14 +47,17 @@ class Session:
 def open_session(archive: Archive, config: SearchConfig, watch: Watch, until: ExitStack) -> Session:
     """Open a new or a resumed run that asks models itself, locked until the stack closes."""
     Toolchain.find()  # without a compiler nothing can be evaluated, so no run is begun
+    # Locked before anything is read: another process could still change the run.
     if config.resume and config.run:
         lock_run(archive, archive.run(config.run).name, "optimize", until)
     full = resumed_config(archive, config) if config.resume else config
     full = full.replace(target=task_label(full.target), device=evaluation.settle_device(full.device))
     task = _describe_task(full)
+    # Costs of the earlier processes count against the budget.
     models = open_models(full, sum(call.usd for call in archive.spent(full.run)) if full.resume else 0.0)
     roles = read_roles(full.reviewers)
     if not full.resume:
+        # A new run is locked before it is saved, so that no other process resumes it.
         full = full.replace(run=lock_new_run(archive, full.run, f"{task.name}-{full.direction}", until))
     run = archive.run(full.run) if full.resume else _begin(archive, full, task, models)
     jobs = full.jobs or os.cpu_count() or 1
@@ -66,16 +69,18 @@ def open_session(archive: Archive, config: SearchConfig, watch: Watch, until: Ex
         screen=make_screen(full, models, roles, run.seed, prepared),
         watch=watch,
         jobs=jobs,
+        # Lessons of other runs differ between machines and days; a recorded run must ask the same questions again.
         lessons=full.record is None and full.replay is None,
     )
     opened = Search(archive, run, search_task(archive, run, full, task), full, tools)
+    # Prompts of a dialogue may lie with people, so models must not fill the same slots.
     if run.waits:
         _check_nothing_open(opened, run)
     return _drop_refuted(Session(archive, run, full, task, opened))
 
 
 def open_dialogue(archive: Archive, config: SearchConfig, command: str, until: ExitStack) -> Session:
-    """Open a run that is answered through files, locked until the stack closes; a named task begins a new one."""
+    """Open a run that is answered through files; a named task begins one."""
     if not config.target and not is_known(archive, config.run):
         raise UsageError(
             f"Run {config.run} does not exist. --task TASK begins it; warpsmith runs lists the runs of the archive."
@@ -83,6 +88,7 @@ def open_dialogue(archive: Archive, config: SearchConfig, command: str, until: E
     lock_run(archive, config.run, command, until)
     known = is_known(archive, config.run)
     if known:
+        # A known run goes on with its saved options.
         full = resumed_config(archive, config.replace(resume=True))
     else:
         full = config.replace(target=task_label(config.target), device=_named_device(config), who=_find_name(config))
@@ -92,6 +98,7 @@ def open_dialogue(archive: Archive, config: SearchConfig, command: str, until: E
     who, task = full.who or ANONYMOUS, _describe_task(full)
     models = Ensemble([search.ExternalModel(who)])
     run = archive.run(full.run) if known else _begin(archive, full, task, models)
+    # `--here` and its opposite change the place of evaluation for the rest of the run.
     if str(full.elsewhere) != run.settings.get("elsewhere", "None"):
         run = archive.set(run.name, "elsewhere", str(full.elsewhere))
     # Who answers decides when to stop, so no limit holds, and every slot of a generation is a question.
@@ -169,6 +176,7 @@ def _describe_task(config: SearchConfig) -> Task:
     """Return the task. Raise UsageError if it lacks the direction."""
     with open_task(config.target, OpenOptions(trust=config.trust)) as opened:
         task = opened.describe()
+    # Raises before anything is saved.
     task.signature(config.direction)
     return task
 
@@ -186,11 +194,13 @@ def _begin(archive: Archive, config: SearchConfig, task: Task, models: Ensemble)
         direction=config.direction,
         device=config.device,
         settings=config.settings(),
+        # A fixed seed per task and direction: runs of the same search differ only where a user asks for it.
         seed=int(digest(task.name, config.direction), 16) % 2**31 if config.seed is None else config.seed,
         state=RunState.WAITING if config.who else RunState.RUNNING,
         command=config.command(),
         package=__version__,
     )
+    # The run and its first kernel together: a resumed run must find both.
     with archive.transaction():
         archive.start(run)
         if first is not None:
@@ -216,6 +226,7 @@ def open_models(config: SearchConfig, spent_usd: float = 0.0) -> Ensemble:
         return Ensemble.replay_from(config.replay)
     if not config.models:
         return Ensemble()
+    # Spend begins with the costs so far.
     opened = llm.open_ensemble(config.models, llm.Spend(config.budget_usd, spent_usd))
     return opened.record_to(config.record) if config.record is not None else opened
 
@@ -252,6 +263,7 @@ def make_evaluator(
 
     def evaluate(candidate: Candidate) -> Record:
         run, drawn = grade or evaluation.grade, evaluation_seed(config, seed, candidate)
+        # Taken out, so that a prepared evaluation is resumed at most once.
         if prepared and (begun := prepared.pop(candidate.id, None)):
             return run(candidate, asked, drawn, prepared=begun)
         return run(candidate, asked, drawn)
@@ -273,7 +285,9 @@ def resumed_config(archive: Archive, config: SearchConfig) -> SearchConfig:
     run = archive.run(config.run)
     if config.target and task_label(config.target) != run.target:
         raise UsageError(f"Run {run.name} is of task {run.target}, not {config.target}.")
+    # Old runs may hold options that this version no longer has.
     saved = {name: text for name, text in run.settings.items() if name in SAVED}
     given = {name: getattr(config, name) for name in config.model_fields_set}
+    # Task, direction, seed and device identify the run, and never change.
     fixed = {"target": run.target, "direction": run.direction, "seed": run.seed, "device": run.device}
     return SearchConfig.model_validate({**saved, **given, **fixed})

@@ -1,4 +1,4 @@
-"""The verifiers of a search: which candidates reach the evaluator, by static rules, compiler and reviewers."""
+"""The verifiers of a search, which decide about evaluations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,8 +25,10 @@ def evaluation_seed(config: SearchConfig, seed: int | None, candidate: Candidate
 
     It depends on the kernel and not on the path of its task, so that a recording can be replayed on another machine.
     """
+    # A live run draws a secret seed for each evaluation; only recordings repeat their seeds.
     if seed is None or (config.record is None and config.replay is None):
         return None
+    # The path of the task is left out, since it differs between machines.
     kernel = candidate.model_copy(update={"task": ""}).id
     return int(digest(str(seed), kernel), 16) % 2**62
 
@@ -55,15 +57,17 @@ def make_screen(
     seed: int | None,
     prepared: dict[str, PreparedEvaluation],
 ) -> Screen | None:
-    """Return the verifiers before a GPU; None where an evaluation on the virtual GPU finds the same.
+    """Return the verifiers before a GPU; None if an evaluation finds the same.
 
     Begun evaluations are put into `prepared`, so that the evaluator resumes them and no stage runs twice.
     """
+    # Without models there are no proposals to verify; the virtual GPU as evaluator finds the same itself.
     if not models or not (roles or is_measured(config.device)):
         return None
 
     def screen(candidate: Candidate) -> Opinion:
         opinion, found = _screen(candidate, config, models, roles, evaluation_seed(config, seed, candidate))
+        # An evaluation that the verifiers began is resumed, so that the virtual run is not made twice.
         if found.go and found.prepared is not None:
             prepared[candidate.id] = found.prepared
         return opinion
@@ -79,6 +83,7 @@ def _screen(
 
     def ask(prompts: Sequence[Prompt]) -> list[Outcome]:
         found = ask_all([(first, prompt) for prompt in prompts])
+        # A failed request may have cost money, which the run has to count.
         paid.extend(_paid_answer(one, first.name) for one in found if isinstance(one, ModelAnswer) or one.usd)
         return found
 
@@ -110,7 +115,8 @@ def _opinion(found: Verified) -> Opinion:
 def screen_with_reviews(
     config: SearchConfig, opened: Search, reviews: Mapping[str, str]
 ) -> Callable[[Candidate], Opinion]:
-    """Return the verifiers of a dialogue, with reviews that were answered through files, by SLOT.ROLE."""
+    """Return the verifiers of a dialogue, with reviews from files."""
+    # By the tokens of the kernel, since the candidate has no slot.
     slots = {normal_key(one.candidate): one.proposal.slot.name for one in opened.ledger.load_waiting()}
 
     def screen(candidate: Candidate) -> Opinion:

@@ -1,4 +1,4 @@
-"""Comparison of two evaluations of one kernel: verdicts, and times on equal hardware."""
+"""Comparison of two evaluations of one kernel."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -55,6 +55,7 @@ class Agreement(Model):
 
 def compare_records(where: str, before: Record | None, after: Record, within: float) -> Agreement:
     """Compare a second evaluation with the first; `within` is the tolerated share between times."""
+    # A kernel is published as right, so without a record it counts as passed.
     published = Verdict.PASS if before is None else before.concluded
     times = None if before is None else time_ratios(before, after)
     candidate: Candidate = after.candidate
@@ -84,10 +85,12 @@ def without_verdict(where: str, before: Record | None, why: str) -> Agreement:
 
 def time_ratios(before: Record, after: Record) -> TimeRatios | None:
     """Return the ratio of times over the cases of both records; None if nothing is comparable."""
+    # Times of other hardware or of another task version have no common meaning.
     if before.environment.hardware != after.environment.hardware or before.task_version != after.task_version:
         return None
     then = {case.case.name: case for case in _timed_cases(before)}
     pairs = [(then[case.case.name], case) for case in _timed_cases(after) if case.case.name in then]
+    # The same name with other sizes is another case.
     alike = [(old, new) for old, new in pairs if _kind(old) == _kind(new) and old.case.axes == new.case.axes]
     ratios = [new.time.us / old.time.us for old, new in alike if 0 < old.time.us < inf and 0 < new.time.us < inf]
     ratios = [ratio for ratio in ratios if 0 < ratio < inf]  # of what others publish: 1e-300 over 1e300 is 0
@@ -108,10 +111,12 @@ def _kind(case: CaseTiming) -> tuple[str, str]:
 
 def _decide(before: Verdict, after: Verdict, times: TimeRatios | None, within: float) -> AgreementAnswer:
     """Compare two verdicts and, for equal verdicts, the ratio of times."""
+    # A quarantine, a skip or a fault says nothing about the kernel.
     if before not in SETTLED or after not in SETTLED:
         return AgreementAnswer.NO_VERDICT
     if before is not after:
         return AgreementAnswer.DISAGREES
+    # The reciprocal bound, so that twice as fast and twice as slow are equally far.
     far = times is not None and not 1 / (1 + within) <= times.ratio <= 1 + within
     return AgreementAnswer.DISAGREES if far else AgreementAnswer.AGREES
 

@@ -1,4 +1,4 @@
-"""The page of a report as a document: its sections and their text."""
+"""A report's page as a document of sections."""
 
 from collections.abc import Iterator, Sequence
 
@@ -56,6 +56,7 @@ def _head(page: RunPage) -> Iterator[Block]:
     run, minutes = page.run, _minutes(page)
     yield Paragraph(page.headline.sentence, "strong")
     if page.headline.kind == "modelled":
+        # A modelled time must not be read as a measured one, so the sentence stands at the top.
         yield Paragraph("Times of this run are modelled by the virtual GPU. None of them was measured.", "soft")
     spent = f"{pluralize(page.evaluations, 'evaluation')}, {page.usd:.2f} US dollars{minutes}"
     yield Paragraph(f"{run.task}, {run.direction}, on {run.device}. {spent}. {run.stands}.")

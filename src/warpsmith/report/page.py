@@ -1,4 +1,4 @@
-"""The data of a report as frozen models; text, markdown, HTML and JSON are views of it."""
+"""The data of a report as frozen models."""
 
 from collections.abc import Mapping
 from datetime import datetime
