@@ -1,4 +1,4 @@
-"""The table of languages. A new language is a folder and one line here."""
+"""The table of languages; a new language is a folder and a line here."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +30,7 @@ def find_language(key: str) -> LanguageSpec:
 def language_of(source: str, suffix: str = "") -> str:
     """Return the key of a source's language, from its text and file suffix."""
     fitting = [one for one in _LANGUAGES.values() if suffix in ("", one.suffix)] or list(_LANGUAGES.values())
+    # The first language recognizes whatever the others do not, so it is tried last.
     return next((one.key for one in fitting[::-1] if one.recognizes(source)), fitting[0].key)
 
 

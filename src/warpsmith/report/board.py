@@ -1,4 +1,4 @@
-"""The leaderboard as a document: two tables of the suite, then the cases of every kernel."""
+"""The leaderboard as a document."""
 
 from collections.abc import Iterator, Sequence
 
@@ -64,6 +64,7 @@ def _means(rows: Sequence[SuiteRow]) -> Iterator[str]:
         some = [row for row in rows if row.direction == direction and row.best]
         if some:
             kernels, every = pluralize(len(some), "kernel"), all(_is_complete(row) for row in some)
+            # Without a time of every mode, the best mode may be missing, so the sentence must not claim it.
             best = "torch's best mode" if every else "the best of the modes of torch that were measured"
             mean = geomean([row.best for row in some if row.best])
             yield f"{direction}: {mean:.3f}× {best}, the geometric mean of {kernels}."
@@ -89,6 +90,7 @@ def _list_reservations(rows: Sequence[SuiteRow]) -> Iterator[str]:
         ("Measured as a search does, against baselines that may be of another hour", search),
         ("Evaluated before the task was changed, so that its inputs and bounds may be stricter now", older),
     ):
+        # "all of them" instead of a list that names every row.
         if which:
             names = ", ".join(f"{row.task} {row.direction}" for row in which)
             yield f"{text}: {names if len(which) < len(measured) or len(which) < 2 else 'all of them'}."
@@ -97,6 +99,7 @@ def _list_reservations(rows: Sequence[SuiteRow]) -> Iterator[str]:
 def _speed_table(rows: Sequence[SuiteRow]) -> Table:
     modes = [mode for mode in MODES if any(mode in row.against for row in rows)]
     modelled = any(row.kind == "modelled" for row in rows)
+    # One device for all rows stands in the kernels' sections; several need a column.
     several = len({row.environment.device for row in rows if row.environment}) != 1
     numbers = ("vs torch's best", *modes, *(("modelled",) if modelled else ()))
     columns = ("task", "pass", "best kernel", *numbers, *(("device",) if several else ()), "date")
@@ -141,6 +144,7 @@ def _kernel(row: SuiteRow) -> Iterator[Block]:
     yield Paragraph(row.sentence)
     yield case_table(row.cases)
     notes: dict[str, list[str]] = {}
+    # Equal notes of many cases are written once.
     for case in row.cases:
         for note in case.notes:
             notes.setdefault(note, []).append(case.name)

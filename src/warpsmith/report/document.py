@@ -82,6 +82,7 @@ def _progress(page: RunPage) -> Iterator[Block]:
     if paid:
         by_dollars = [Dot(point.usd, point.value, text, point.better) for point, text in pairs]
         yield Figure(progress_svg(by_dollars, "US dollars", progress.unit), "The same over what models cost.")
+    # Seeds and the tuner cost nothing, so a chart over dollars would be one vertical line.
     yield _steps(page, paid)
     if not paid:
         yield Paragraph("No model was paid: progress over dollars stands at 0.", "soft")
@@ -93,10 +94,12 @@ def _steps(page: RunPage, paid: bool) -> Table:
     rows = [
         (str(p.evaluation), *([f"{p.usd:.3f}"] if paid else []), f"{p.value:.4g}", p.kernel, p.operator) for p in steps
     ]
+    # The last improvements are the largest ones.
     columns = ("evaluation", *(("US dollars",) if paid else ()), unit, "kernel", "operator")
     return Table(columns, tuple(rows[-MOST_BARS:]), frozenset({"evaluation", "US dollars", unit}))
 
 
+# Proposals that never became evaluations are counted too.
 def _funnel(page: RunPage) -> Iterator[Block]:
     total = sum(step.count for step in page.funnel)
     bars = [
@@ -133,6 +136,7 @@ def _case_bars(page: RunPage) -> str:
         (case, case.speedup.value if case.speedup else 0.0) if measured else (case, case.roofline or 0.0)
         for case in page.cases
     ]
+    # Held-out cases have a colour of their own, since the search never saw them.
     show = format_speedup if measured else format_percent
     bars = [Bar(case.name, value, show(value), "odd" if case.group == "heldout" else "good") for case, value in values]
     return bars_svg(bars[:MOST_BARS], "cases", None if measured else 1.0)
@@ -152,6 +156,7 @@ def _roofline(page: RunPage) -> Iterator[Block]:
             f"This kernel was not profiled. warpsmith report {page.run.name} --profile does it and draws its place "
             "under the roofline; shares of the roofline a case stand above."
         )
+        # The baselines of the profiled case only: other cases have another intensity.
         return
     same = next((case for case in page.cases if case.name == facts.case), None)
     marks = [Mark(name, us) for name, us in same.baselines.items()] if same else []
@@ -200,6 +205,7 @@ def _costs(page: RunPage) -> Iterator[Block]:
         )
         for one in page.calls
     ]
+    # The sum over models is the run's own total, which also contains requests without an answer.
     total = ("all", "", str(sum(one.calls for one in page.calls)), "", "", "", f"{page.usd:.4f}")
     yield Table(columns, (*rows, total), frozenset(columns[2:]))
 
@@ -243,6 +249,7 @@ def _environment(best: BestKernel, run: Run) -> Iterator[Block]:
         ("task version", best.record.task_version),
         ("seeds", seeds),
     )
+    # The first command needs the page only; the others need the archive.
     yield Table(("what", "value"), tuple(pair for pair in pairs if pair[1]))
     again, *here = best.commands
     yield Paragraph("To grade it again on any machine, with fresh secret seeds, save the record and:")
@@ -263,6 +270,7 @@ def _settings(page: RunPage) -> Iterator[Block]:
 
 def case_table(cases: Sequence[CaseRow]) -> Table:
     """Build a table with a row per case and a column per measured mode of torch."""
+    # The call time is measured on a GPU only, so the column is left out elsewhere.
     modes = tuple(dict.fromkeys(mode for case in cases for mode in case.baselines))
     calls = any(case.call_us is not None for case in cases)
     head, told = ("case", "for", "shape", "type"), ("speedup", "of roofline")

@@ -1,4 +1,4 @@
-"""A document as markdown: figures become captions, trees become lists, and kernel text is fenced."""
+"""A document as markdown."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,6 +25,7 @@ MOST_DEPTH = 12  # of the list: deeper ones stay at this depth
 def render_markdown(document: Document) -> str:
     """Render the complete markdown text."""
     parts = [f"# {_plain(document.title)}", *(_section(section) for section in document.sections)]
+    # Names and messages come from models and tasks, so control characters are replaced.
     return escape_controls("\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n")
 
 
@@ -76,6 +77,7 @@ def _branch(grown: TreeNode, depth: int) -> Iterator[str]:
 
 def _fenced(text: str) -> str:
     """Fence text with more backticks than any run inside it has."""
+    # A fence that is longer than any run of backticks inside cannot be closed by the text.
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text.rstrip()}\n{fence}"

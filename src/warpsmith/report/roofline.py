@@ -1,4 +1,4 @@
-"""The roofline plot as SVG: ceilings as lines; the call, its kernels and the baselines as points."""
+"""The roofline plot as SVG: ceilings, the call, its kernels, baselines."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -94,10 +94,12 @@ class _Axes:
 
     @classmethod
     def around(cls, points: Sequence[_Point], ceilings: Ceilings) -> "_Axes":
+        # Without a measured product rate, 10 TFLOP/s gives the axis a top.
         top = max(ceilings.matmul_flops_per_s.values(), default=1e13)
         ridge = top / ceilings.read_bytes_per_s
         xs = [0.1, 10 * ridge, *(point.intensity for point in points)]
         ys = [top * 2, *(point.flops_per_s for point in points)]
+        # Room below the lowest point and below the bandwidth line at 0.1 operations a byte.
         low = min([0.1 * ceilings.read_bytes_per_s / 2, *(point.flops_per_s / 2 for point in points)])
         return cls(floor(log10(min(xs))), ceil(log10(max(xs))), floor(log10(low)), ceil(log10(max(ys))))
 
@@ -162,6 +164,7 @@ def _ceilings(axes: _Axes, ceilings: Ceilings) -> Iterator[str]:
     rate = ceilings.read_bytes_per_s
     yield from _slope(axes, rate, top, "dram", f"DRAM {scaled(rate, 'B/s')}")
     for rates, names in _group_rates(ceilings):
+        # A compute ceiling begins where the bandwidth line reaches it: the ridge point.
         y, start = axes.y(rates), max(axes.x(rates / rate), LEFT)
         yield f'<line x1="{start:.1f}" y1="{y:.1f}" x2="{RIGHT}" y2="{y:.1f}" class="flops line"/>'
         yield f'<text x="{RIGHT - 4}" y="{y - 5:.1f}" class="flops-text end">{names} {scaled(rates, "FLOP/s")}</text>'
@@ -183,6 +186,7 @@ def _slope(axes: _Axes, rate: float, top: float, kind: str, label: str) -> Itera
     x1, y1, x2, y2 = axes.x(start), axes.y(start * rate), axes.x(end), axes.y(end * rate)
     yield f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind} line"/>'
     above = -8 if kind == "l2" else 18
+    # The geometric mean of both ends is the middle on a logarithmic axis.
     at = start * (end / start) ** 0.5
     turn = -degrees(atan2(y1 - y2, x2 - x1))
     x, y = axes.x(at), axes.y(at * rate) + above
@@ -201,6 +205,7 @@ def _signs(axes: _Axes, points: Sequence[_Point]) -> Iterator[str]:
         signs.append(_sign(point.kind, aside, y, number))
         if aside != x:
             yield f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{aside:.1f}" y2="{y:.1f}" class="{point.kind} lead"/>'
+    # Signs are drawn after all leads, so that no lead crosses a sign.
     yield from signs
 
 

@@ -79,6 +79,7 @@ class RunScan:
 
     def take(self, entry: ArchivedEvaluation, usd: float) -> None:
         """Add one evaluation; `usd` is the total spent by then."""
+        # Only the fields of RecordSummary are parsed: facts and source are the larger part of a record.
         glance = RecordSummary.model_validate_json(entry.body)
         self.evaluations.append(_summarize(entry, glance, len(self.evaluations) + 1, usd))
         for said in glance.results:

@@ -1,4 +1,4 @@
-"""The leaderboard: the best kernel of every task and direction in an archive or in folders of records."""
+"""The leaderboard: the best kernel of every task and direction."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ def suite_page(
     `tasks` maps names to present versions, so that records of earlier versions are marked. With `loaded`, the archive
     was just filled from files, and its dates are not those of the records.
     """
+    # Later entries overwrite earlier ones, so each pair keeps its last outcome.
     last = {(entry.task, entry.direction): _describe_end(entry) for entry in archive.records()}
     named = {(task, direction) for task in tasks for direction in Direction}
     order = {direction: place for place, direction in enumerate(Direction)}
@@ -40,12 +41,13 @@ def suite_page(
 
 
 def load_folder(archive: Archive, folder: Path) -> list[str]:
-    """Add every record of a folder's .jsonl and .json files. Return a sentence for each file with unreadable lines."""
+    """Add the records of a folder; return a sentence for each file with bad lines."""
     if not folder.is_dir():
         raise UsageError(f"Folder {folder} does not exist. Name one that holds records as .jsonl or .json files.")
     paths = sorted((*folder.rglob("*.jsonl"), *folder.rglob("*.json")))
     if not paths:
         raise UsageError(f"Folder {folder} has no .jsonl and no .json file. warpsmith eval-batch writes them.")
+    # One transaction for all files: a commit for each record would take most of the time.
     with archive.transaction():
         return [said for path in paths if (said := _load(archive, path))]
 
@@ -84,6 +86,7 @@ def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -
     record, score = entry.record, entry.score
     cases = record.timing.seen if record.timing else ()
     measured = score if isinstance(score, MeasuredScore) else None
+    # Large cases are bound by the GPU and not by the launch, so their share of the roofline says most.
     largest = max(cases, key=lambda one: one.roofline_us, default=None)
     return SuiteRow(
         task=entry.task,
@@ -100,6 +103,7 @@ def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -
         high=measured.high if measured else None,
         claim=SpeedComparison.of(measured.low, measured.high) if measured else None,
         tier=record.timing.tier if record.timing else "",
+        # A record of an older version of the task may have had weaker bounds.
         older=version not in ("", record.task_version),
         us=positive_geomean(one.time.us for one in cases),
         call_us=positive_geomean(one.call.us for one in cases if one.call),
@@ -116,5 +120,6 @@ def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -
 
 def _against(cases: Sequence[CaseTiming], mode: str) -> float | None:
     """Return the mean speedup against one mode of torch; None unless every case has its time."""
+    # A mean over some of the cases would compare different kernels with different modes.
     ratios = [one.baselines[mode].us / one.time.us for one in cases if mode in one.baselines and one.time.us]
     return positive_geomean(ratios) if ratios and len(ratios) == len(cases) else None

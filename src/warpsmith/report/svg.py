@@ -1,4 +1,4 @@
-"""Small plots as inline SVG: score charts and bars. Colours are classes of the page's style sheet."""
+"""Small plots as inline SVG, coloured by the page's style sheet."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ class Scale:
     end: float
 
     def at(self, value: float) -> float:
+        # `or 1.0` keeps a range of one value from dividing by zero.
         """Return the position of a value."""
         low, high, here = (log10(v) if self.log else v for v in (self.low, self.high, value))
         return self.start + (here - low) / ((high - low) or 1.0) * (self.end - self.start)
@@ -57,6 +58,7 @@ def progress_svg(dots: Sequence[Dot], x_label: str, y_label: str) -> str:
     x = _scale([dot.x for dot in dots], LEFT, RIGHT, zero=True)
     y = _scale([dot.y for dot in dots], BOTTOM, TOP)
     parts = [*_axes(x, y, x_label, y_label), _best_line(dots, x, y)]
+    # Better points are drawn last, so that they lie above all others.
     for dot in sorted(dots, key=lambda one: one.better):
         kind, radius = ("w-better", 4) if dot.better else ("w-dot", 2.5)
         place = f'cx="{x.at(dot.x):.1f}" cy="{y.at(dot.y):.1f}" r="{radius}"'
@@ -70,6 +72,7 @@ def bars_svg(bars: Sequence[Bar], label: str, most: float | None = None) -> str:
     parts: list[str] = []
     for place, bar in enumerate(bars):
         y = 8 + place * BAR
+        # At least one pixel, so that a small value stays visible.
         length = max(1.0, min(bar.value / full, 1.0) * (BAR_RIGHT - BAR_LEFT))
         parts.append(f'<text x="{BAR_LEFT - 8}" y="{y + 13}" class="w-label w-end">{escape(_shorten(bar.name))}</text>')
         size = f'x="{BAR_LEFT}" y="{y}" width="{length:.1f}" height="17" rx="2"'
@@ -106,6 +109,7 @@ def _axes(x: Scale, y: Scale, x_label: str, y_label: str) -> Iterator[str]:
 
 def _scale(values: Sequence[float], start: float, end: float, zero: bool = False) -> Scale:
     low, high = min(values, default=0.0), max(values, default=1.0)
+    # Scores often span orders of magnitude, and a linear axis would hide the small ones.
     if not zero and low > 0 and high / low > LOG_FROM:
         return Scale(low / 1.1, high * 1.1, True, start, end)
     room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
@@ -116,6 +120,7 @@ def _linear_ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** floor(log10(rough))
     step = next(power * unit for unit in (1, 2, 5, 10) if power * unit >= rough)
+    # Rounded, since multiples of 0.1 have long decimal forms in binary floating point.
     return [round(place * step, 12) for place in range(ceil(low / step), floor(high / step) + 1)]
 
 

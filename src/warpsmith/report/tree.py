@@ -1,4 +1,4 @@
-"""The lineage of a run by first parents, with diffs for the kernels that readers open first."""
+"""The lineage of a run by first parents, with diffs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
@@ -23,6 +23,7 @@ def select_nodes(
     ranked = [one for one in known.values() if one.score is not None and one.score.basis == basis]
     ranked.sort(key=lambda one: -(one.score.value if one.score else 0.0))
     chosen: dict[str, EvaluationSummary] = {}
+    # The best kernel first, then by score, then by age: the limit cuts the least interesting ones.
     for evaluation in [*([known[best]] if best in known else ()), *ranked, *known.values()]:
         for one in ancestor_line(evaluation, known):
             if len(chosen) >= most or one.candidate in chosen:
@@ -41,6 +42,7 @@ def first_evaluations(evaluations: Iterable[EvaluationSummary]) -> dict[str, Eva
 
 def ancestor_line(evaluation: EvaluationSummary, known: Mapping[str, EvaluationSummary]) -> Iterator[EvaluationSummary]:
     """Yield a kernel and its first parents, nearest first; stop at a cycle."""
+    # Records from elsewhere may name each other as parents.
     seen: set[str] = set()
     at: EvaluationSummary | None = evaluation
     while at is not None and at.candidate not in seen:
@@ -56,6 +58,7 @@ def build_lineage(
     chosen = select_nodes(evaluations, best, basis)
     known = {one.candidate: one for one in chosen}
     line = {one.candidate for one in ancestor_line(known[best], known)} if best in known else set()
+    # Diffs cost most, so they go to the line of the best kernel first, then to kernels with a score.
     eager = sorted(chosen, key=lambda one: (one.candidate not in line, one.score is None, one.number))[:MOST_DIFFS]
     diffs = _diff_all(archive, run, eager, known)
     return tuple(_node(one, known, line, diffs) for one in chosen)
@@ -87,6 +90,7 @@ def _node(
 def _diff_all(
     archive: Archive, run: str, evaluations: Sequence[EvaluationSummary], known: Mapping[str, EvaluationSummary]
 ) -> dict[str, str]:
+    # One text serves as child of one pair and as parent of others, so it is read once.
     texts: dict[str, Candidate] = {}
 
     def text(name: str) -> Candidate:
@@ -100,6 +104,7 @@ def _diff_all(
 
 def diff_candidates(parent: Candidate, child: Candidate) -> str:
     """Return a unified diff of two kernels, with their macros as a first line."""
+    # difflib takes time with the square of the length.
     longest = max(len(parent.source), len(child.source))
     if longest > MOST_COMPARED:
         return f"not compared: a text of {longest} characters, where at most {MOST_COMPARED} are"

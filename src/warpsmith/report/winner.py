@@ -60,6 +60,7 @@ def _measured_headline(entry: ArchivedEvaluation, score: MeasuredScore, gain: fl
     against = _against(cases)
     level = max((one.speedup.level for one in cases if one.speedup), default=None)
     than = f"; {format_speedup(gain)} the speed of the kernel it began with" if gain else ""
+    # The level holds for each case; the interval of the mean holds with less (records/score.py).
     sure = f"{level:.1%} interval a case" if level else "interval"
     claim = CLAIMS[SpeedComparison.of(score.low, score.high)]
     text = (
@@ -90,6 +91,7 @@ def _against(cases: Sequence[CaseTiming]) -> str:
 
 def _reservation(record: Record) -> str:
     if record.timing and record.timing.tier == "search":
+        # Baselines of another session may have been measured at another clock.
         return " Measured as a search does, against baselines that may be of another hour; --claim settles it."
     why = unproven_reason(record)
     return f" Unproven: {why}." if why else ""
@@ -165,6 +167,7 @@ def _means_by_group(every: Sequence[CaseTiming]) -> tuple[str, float | None, flo
     Held-out shapes are measured against fewer modes of torch, so both means use the modes that all cases have.
     """
     cases = _comparable_cases(every)
+    # Equal modes on both sides: the best of five modes and the best of two would not be comparable.
     shared = [mode for mode in MODES if cases and all(mode in one.baselines for one in cases)]
     fast = [
         (one.case.group is Group.HELDOUT, min(one.baselines[mode].us for mode in shared) / one.time.us)
@@ -236,6 +239,7 @@ def _hot_lines(profile: ProfileFacts, source: str, shift: int) -> Iterator[HotLi
     """Yield profiled lines of this text, shifted by an added first line; lines of headers are left out."""
     lines = lines_of(source)
     for hot in (line for kernel in profile.kernels for line in kernel.lines):
+        # A line is taken only if its code matches, since a header may have the same line number.
         if 0 < hot.place.line <= len(lines) and hot.code.strip() in lines[hot.place.line - 1]:
             place = hot.place.model_copy(update={"line": hot.place.line + shift})
             yield hot.model_copy(update={"place": place})

@@ -20,7 +20,7 @@ def format_us(value: float | None) -> str:
 
 
 def format_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """Format a ratio of times with its bounds."""
+    """Format a ratio of times with its interval."""
     if value is None or low is None or high is None:
         return "–"
     return f"{value:.3f}× ({low:.3f}–{high:.3f})"
@@ -67,5 +67,6 @@ def lines_of(text: str) -> list[str]:
 
 def positive_geomean(values: Iterable[float]) -> float | None:
     """Return the geometric mean of the values above zero; None without any."""
+    # The logarithm of 0 is infinite.
     positive = [value for value in values if value > 0]
     return geomean(positive) if positive else None

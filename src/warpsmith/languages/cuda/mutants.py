@@ -54,8 +54,10 @@ class Mutant:
 
 def mutants(source: str, operator: MutationOperator) -> list[Mutant]:
     """Return all mutants of a source by one operator, in text order."""
+    # By position: two patterns of an operator may match at the same place.
     found = {place.start(): (place, change) for place, change in _find_places(source, operator)}
     made = (_apply_change(source, operator.name, *found[start]) for start in sorted(found))
+    # A replacement may give the same text, which is no mutant.
     return [mutant for mutant in made if mutant.source != source]
 
 
@@ -64,6 +66,7 @@ def _find_places(source: str, operator: MutationOperator) -> Iterator[tuple[re.M
     code = code_of(source)
     inside = list(_device_spans(code)) if operator.where is not Where.ANY else []
     for pattern, change in operator.changes:
+        # Patterns that look into strings need the whole source; all others must not match comments.
         for place in re.finditer(pattern, source if operator.strings else code):
             on_device = any(start <= place.start() < end for start, end in inside)
             if operator.where is Where.ANY or on_device is (operator.where is Where.DEVICE):

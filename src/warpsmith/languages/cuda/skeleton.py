@@ -77,6 +77,7 @@ def _comment(task: Task, direction: Direction, signature: Signature) -> list[str
 
 def _fold_line(line: str) -> list[str]:
     """Return a comment line in parts that fit, without comment ends and line continuations."""
+    # A backslash at the end of a comment would continue it on the next line of code.
     clean = " ".join(line.replace("\\", "/").splitlines())
     indent = re.match(r" *", clean)
     lead = indent.group() if indent else ""

@@ -49,6 +49,7 @@ def match_rules(
     source: str, macros: Mapping[str, str] | None = None, libraries: Sequence[str] = ()
 ) -> Iterator[Finding]:
     """Yield one finding per matching rule, at its first match."""
+    # Both forms of the text are made once, for all rules.
     texts = {strings: expand_macros(code_of(source[:LIMIT], strings), macros or {}) for strings in (False, True)}
     for rule in load_rules():
         code = texts[rule.strings]
@@ -72,6 +73,7 @@ def expand_macros(code: str, macros: Mapping[str, str]) -> str:
     known = {name: text for name, text in {**known, **macros}.items() if text}
     # Not a preprocessor: a few rounds resolve names that stand for calls, which is how calls are hidden.
     for _ in range(ROUNDS if known else 0):
+        # Macros can double the text in each round, so growth is bounded before the substitution.
         if len(code) + sum(len(known.get(name[0], "")) for name in NAME.finditer(code)) > LIMIT:
             break
         code = NAME.sub(lambda name: known.get(name[0], name[0]), code)

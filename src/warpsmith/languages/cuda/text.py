@@ -4,6 +4,7 @@ import re
 
 # An unclosed comment or string ends with the text or the line. Otherwise each of a million openings would search the
 # rest of the text.
+# Raw strings end at their own delimiter, so quotes and comment signs inside do not count.
 TOKENS = re.compile(
     r'//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^()\s\\]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
     r'|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n]){1,12}\'',
@@ -15,6 +16,7 @@ PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 def code_of(source: str, strings: bool = False) -> str:
     """Return the source with blank comments, and blank strings unless `strings` is set."""
+    # Blanks instead of removal: positions and line numbers of matches hold for the source.
     return TOKENS.sub(_blank_comment if strings else _blank_text, source)
 
 

@@ -1,4 +1,4 @@
-"""Kernels as tokens: equal kernels in other text, and similarity of kernels. Parses no C++."""
+"""Kernels as tokens: equality and similarity."""
 
 import re
 from collections import OrderedDict
@@ -46,6 +46,7 @@ def _normal(source: str) -> str:
 
 def number_names(found: Sequence[str]) -> list[str]:
     """Return the tokens with declared variables numbered in order."""
+    # A name that follows a type or a name, and ends at a declarator, is taken as declared; no C++ parser is needed.
     known = {
         name
         for before, name, after in zip(found, found[1:], found[2:], strict=False)
@@ -55,13 +56,16 @@ def number_names(found: Sequence[str]) -> list[str]:
         and (before in "*&>" or NAME.fullmatch(before))
     }
     numbers: dict[str, str] = {}
+    # Numbered in order of appearance, so renamed variables give equal tokens.
     return [numbers.setdefault(name, f"v{len(numbers)}") if name in known else name for name in found]
 
 
 def shingles(source: str) -> frozenset[int]:
     """Return hashes of all runs of four tokens, equal in every process."""
     found = tokens(source)
+    # crc32 is equal in every process, while Python salts hash().
     each = {token: crc32(token.encode()) for token in set(found)}
+    # Three leading zeros give the first tokens runs of their own.
     row = [0, 0, 0, *(each[token] for token in found)]
     runs = zip(row, row[1:], row[2:], row[3:], strict=False)
     return frozenset((a + b * 1000003 + c * 8191 + d * 65599) * MIX % PRIME for a, b, c, d in runs)
@@ -70,6 +74,7 @@ def shingles(source: str) -> frozenset[int]:
 @lru_cache(maxsize=64)
 def sketch(source: str) -> frozenset[int]:
     """Return the 128 smallest shingles of a source."""
+    # Bottom-k sketch: the smallest hashes are a random sample of the set (Broder 1997).
     return frozenset(nsmallest(SKETCH, shingles(source)))
 
 
@@ -97,7 +102,7 @@ class Novelty:
         self._sketches: OrderedDict[str, tuple[frozenset[int], str]] = OrderedDict()
 
     def duplicate_reason(self, source: str, macros: Mapping[str, str]) -> str:
-        """Return the reason why a kernel is not new, or an empty text.
+        """Return the reason why a kernel is known, or "".
 
         Other macros on a known source are new.
         """
@@ -109,6 +114,7 @@ class Novelty:
             return ""
         found = sketch(source)
         for name, other in self._sketches.items():
+            # Sketches estimate the similarity; only near ones are compared whole, which takes longer.
             if sketch_similarity(found, other[0]) < min(PERHAPS, self._near):
                 continue
             same = similarity(source, other[1])
@@ -119,6 +125,7 @@ class Novelty:
     def add_undecided(self, source: str, macros: Mapping[str, str]) -> None:
         """Remember a kernel without a verdict, which may be proposed once more."""
         key = normal_digest(source, macros)
+        # A second undecided evaluation counts as a decision, so that a search does not repeat it for ever.
         if key in self._undecided:
             self.add(source, macros)
         _remember(self._undecided, key, None, self._most)

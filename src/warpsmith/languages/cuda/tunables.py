@@ -53,6 +53,7 @@ class Space:
 
     def points(self) -> Iterator[Mapping[str, str]]:
         """Yield each point as macros that differ from the defaults, the default first."""
+        # The default comes first: the tuner measures every other point against it.
         yield {}
         for values in product(*(one.choices for one in self.tunables)):
             if point := self.macros(dict(zip((one.name for one in self.tunables), values, strict=True))):
@@ -77,6 +78,7 @@ def read_space(source: str) -> Space:
     """Read the space that a source declares."""
     found: dict[str, Tunable] = {}
     bad: list[BadTune] = []
+    # A guard is needed: without #ifndef the source would override the macro of the command line.
     guarded = frozenset(GUARD.findall(source))
     for number, line in enumerate(source.splitlines(), 1):
         mark = MARK.match(line)
@@ -98,6 +100,7 @@ def _read_declaration(rest: str, line: int, guarded: frozenset[str], known: Mapp
     if form is None:
         return BadTune(line, f"'{rest.strip()[:80]}' is not NAME = DEFAULT [CHOICE, CHOICE, …]")
     name, default = form["name"], form["default"]
+    # Duplicate choices would be evaluated twice.
     choices = tuple(dict.fromkeys(part.strip() for part in form["choices"].split(",")))
     fault = _describe_error(name, default, choices, guarded, known)
     return BadTune(line, fault) if fault else Tunable(name, default, choices, line)

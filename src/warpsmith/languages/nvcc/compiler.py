@@ -50,6 +50,7 @@ def compile(
     """
     started = time.perf_counter()
     options = options or CompileOptions()
+    # The toolchain is found before the cache is asked, since its version is part of the key.
     job = _job(candidate, options, toolchain or Toolchain.find())
     if isinstance(job, Failure):
         return Compiled(_failed_result(job, CompileFacts(arch=options.arch), started))
@@ -73,6 +74,7 @@ def compile_many(
     workers: int | None = None,
 ) -> list[Compiled]:
     """Compile candidates in parallel and return the results in order."""
+    # Found once: each search would start nvcc.
     toolchain = Toolchain.find()
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         return list(pool.map(lambda one: compile(one, signature, options, toolchain), candidates))
@@ -80,6 +82,7 @@ def compile_many(
 
 def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> CompileJob | Failure:
     """Return the job of a candidate, or the failure of its text."""
+    # surrogatepass: a lone surrogate becomes bytes that check_bytes refuses with a reason.
     raw = candidate.source.encode("utf-8", "surrogatepass")
     failure = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)
     if failure is not None:
@@ -114,6 +117,7 @@ def _compile_or_load(job: CompileJob) -> Compiled:
 
 def _key(job: CompileJob) -> str:
     """Return the cache key of a job."""
+    # A result without the link policy must not be loaded as one that passed the policy.
     policy = "" if job.options.link_policy else "no link policy"
     return digest(job.unit, *job.options.flags(), policy, job.toolchain.key, rules_digest())
 
@@ -124,6 +128,7 @@ def _load_cached(job: CompileJob, cache: Cache) -> Compiled | None:
         return Compiled(_mark_cached(hit[0].result), hit[1], hit[0].entries)
     if job.options.link_policy:
         return None
+    # The link policy only refuses: a candidate that passed it compiles to the same artifact without it.
     found = _load_cached(replace(job, options=replace(job.options, link_policy=True)), cache)
     return found if found is not None and found.ok else None
 
@@ -132,6 +137,7 @@ def _load_cached(job: CompileJob, cache: Cache) -> Compiled | None:
 def rules_digest() -> str:
     """Return the hash of our headers, policy and readers, which decide the result."""
     ours = [path for path in HEADERS.rglob("*") if path.is_file()]
+    # Names too: digest_files leaves the folders out, and a header that moves changes what an include finds.
     named = digest(*(str(path.relative_to(HEADERS)) for path in sorted(ours)))
     return digest(named, digest_files(ours), digest_files([DATA, *Path(__file__).parent.glob("*.py")]))
 
@@ -140,6 +146,7 @@ def _check_signature(candidate: Candidate, signature: Signature | None, made: Co
     """Return the result after a check of the entry point."""
     if not made.ok:
         return Compiled(_with_seconds(made.result, started))
+    # The signature is checked after the cache, so one artifact serves every task that it fits.
     failure = check_entry(made.entries, candidate.direction, signature)
     if failure is not None:
         assert isinstance(made.result.facts, CompileFacts)

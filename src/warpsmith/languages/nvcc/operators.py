@@ -1,4 +1,4 @@
-"""Calls of ATen operators, told from typing errors by a list of names."""
+"""Calls of ATen operators, found in compiler messages by name."""
 
 import functools
 import re
@@ -54,6 +54,7 @@ def called_operator(diagnostic: Diagnostic) -> str | None:
     if match := IN_NAMESPACE.match(text):
         return _in_namespace(match["where"], match["name"])
     if match := IN_TENSOR.match(text):
+        # Our Tensor has no operators at all, so each use of a sign is a call of torch.
         return f"Tensor::{match['name']}" if match["name"] in operator_names() else None
     if match := ON_TENSORS.match(text):
         return f"at::{SIGNS.get(match['sign'], match['sign'])} (operator {match['sign']} on tensors)"
@@ -72,6 +73,7 @@ def undeclared_library_name(diagnostic: Diagnostic, libraries: tuple[str, ...]) 
 
 def _in_namespace(where: str, name: str) -> str | None:
     """Return the name of an operator or library in a namespace, or None."""
+    # The handle serves cuBLAS calls only.
     if name == "getCurrentCUDABlasHandle":
         return "cublas"
     inside = any(where == library or where.startswith(library + "::") for library in LIBRARIES)

@@ -54,6 +54,7 @@ class CompileOptions:
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags that decide the result; paths are not among them."""
+        # The virtual GPU reads PTX (compute_NN), a real GPU runs machine code (sm_NN); both are in the artifact.
         number = self.arch.removeprefix("sm_")
         code = f"-gencode=arch=compute_{number},code=[compute_{number},sm_{number}]"
         fast = ("--use_fast_math",) if self.fast_math else ()

@@ -40,5 +40,6 @@ def _resources(text: str) -> dict[str, int]:
     """Return the resources in ptxas's text about one kernel."""
     stack = STACK.search(text)
     frame, stores, loads = (int(value) for value in stack.groups()) if stack else (0, 0, 0)
+    # Several amounts (such as constant banks) stand in one report, so they are summed.
     counts = {field: sum(int(value) for value in pattern.findall(text)) for field, pattern in FIELDS.items()}
     return {"stack_bytes": frame, "spill_store_bytes": stores, "spill_load_bytes": loads, **counts}

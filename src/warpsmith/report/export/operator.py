@@ -1,4 +1,4 @@
-"""The text of an exported package's operators: schema, fake implementation, autograd."""
+"""The text of a package's operators: schema, fake implementation, autograd."""
 
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
@@ -92,6 +92,7 @@ def operators(name: str, task: Task, languages: Mapping[Direction, str]) -> str:
     ]
     for direction, language in languages.items():
         parts.append(_operator(name, task, direction, language))
+    # Autograd needs both directions.
     if len(languages) == len(Direction):
         parts.append(_autograd(task))
     return "".join(parts)
@@ -101,6 +102,7 @@ def _operator(name: str, task: Task, direction: Direction, language: str) -> str
     signature = python_names(task.signature(direction))
     single = len(signature.results) == 1
     form = FORWARD if direction is Direction.FORWARD else BACKWARD
+    # A fake implementation of backward needs the shapes of the gradients without running it.
     likes = "" if direction is Direction.FORWARD else ", ".join(_gradient_shapes(signature))
     return form.format(
         name=name,
@@ -142,6 +144,7 @@ def _autograd(task: Task) -> str:
     forward, backward = (python_names(task.signature(direction)) for direction in Direction)
     tensors = [a for a in forward.arguments if a.kind is ArgumentKind.TENSOR]
     others = [a for a in forward.arguments if a.kind is not ArgumentKind.TENSOR]
+    # torch's autograd functions take tensors only; a list with gradients would lose them.
     if odd := next((a for a in others if a.role in DIFFERENTIABLE), None):
         raise UsageError(
             f"Argument {odd.name} is {odd.kind}: autograd is made for tensors. Export one direction alone."
@@ -166,6 +169,7 @@ def _autograd(task: Task) -> str:
 
 def _saved_tensors(forward: Signature, kept: Sequence[str], local: Mapping[str, str]) -> str:
     """Return the lines that take each saved tensor from forward's results or from torch's operators."""
+    # A saved tensor that is also a result of forward need not be computed again.
     outputs = {name: f"_results[{i}]" for i, name in enumerate(forward.results)}
     lines = []
     if any(name not in outputs for name in kept):
@@ -177,6 +181,7 @@ def _saved_tensors(forward: Signature, kept: Sequence[str], local: Mapping[str, 
 
 
 def _gradients(arguments: Sequence[Argument], results: Sequence[str]) -> Iterable[str]:
+    # autograd expects one gradient, or None, for each argument of forward.
     for argument in arguments:
         wanted = f"grad_{argument.name}"
         yield f"_results[{results.index(wanted)}]" if wanted in results else "None"

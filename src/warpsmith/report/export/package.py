@@ -1,4 +1,4 @@
-"""A kernel as an installable Python package: file contents by path. Writes no file."""
+"""A kernel as an installable Python package: file contents by path."""
 
 import json
 import re
@@ -76,11 +76,12 @@ class Package:
 def default_name(task: str) -> str:
     """Return a package name for a task that Python can import."""
     plain = re.sub(r"[^a-z0-9_]", "_", task.lower()).strip("_")
+    # Python's module names begin with a letter.
     return f"{plain}_kernel"[:60] if plain[:1].isalpha() else f"kernel_{plain}"[:60]
 
 
 def package_files(package: Package) -> dict[str, str]:
-    """Return every file of the package by its path."""
+    """Return the package's files by path."""
     inside = f"src/{package.name}"
     files = {
         "pyproject.toml": _filled("pyproject.toml.in", package),
@@ -114,11 +115,13 @@ def _require_passed(record: Record, direction: Direction, task: Task) -> None:
     found = record.candidate
     if (found.task, found.direction) != (task.name, direction):
         raise UsageError(f"The record is of {found.task}, {found.direction}; expected {task.name}, {direction}.")
+    # An exported kernel would otherwise carry a record that contradicts it.
     if record.concluded is not Verdict.PASS:
         raise UsageError(
             f"The {direction} kernel's record says {record.concluded}; only a kernel that passed is exported. "
             f"warpsmith eval {task.name} KERNEL says why."
         )
+    # A record of an older task version proves nothing for the present inputs and bounds.
     if record.task_version != task.version:
         raise UsageError(
             f"Task {task.name} has changed since the record of the {direction} kernel was made. Evaluate the kernel "
@@ -128,6 +131,7 @@ def _require_passed(record: Record, direction: Direction, task: Task) -> None:
 
 def _filled(form: str, package: Package) -> str:
     task, name = package.task, package.name
+    # Only libraries that a kernel mentions are linked, so that the package needs no others.
     libraries = [flag for library, flag in LINKED.items() if library in task.libraries and _mentions(package, library)]
     fast = ["--use_fast_math"] if task.precision.fast_math else []
     allowed = [f"-DWARPSMITH_LIBRARY_{library.upper()}=1" for library in task.libraries]
@@ -135,6 +139,7 @@ def _filled(form: str, package: Package) -> str:
         "name": name,
         "version": "0.1.0",
         "summary": one_line(task.description),
+        # A new text builds in a new folder, so an old library is never loaded.
         "build": digest(*(one.id for one in package.candidates))[:12],
         "flags": [*FLAGS, *fast, *allowed],
         "libraries": libraries,
@@ -210,6 +215,7 @@ def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
         raise UsageError(f"The {candidate.direction} kernel cannot be compiled: {text.detail}")
     whole = f'#line 1 "{SOURCE}"\n{candidate.source}\n'
     name = f"{mark_name(candidate.direction, why)}.cu"
+    # The kernel stays a file of its own; the unit includes it in place of its text.
     included = text.replace(whole, f'#include "{name}"\n', 1)
     head = "// What is compiled: a header, the values that the tunables were evaluated with, the kernel.\n"
     return {name: mark_source(candidate.source, why), f"{candidate.direction}_unit.cu": head + included}

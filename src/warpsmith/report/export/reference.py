@@ -1,4 +1,4 @@
-"""The torch function of a task as a separate file, and examples of its arguments. Runs no task code."""
+"""A task's torch function as a file, and examples of its arguments."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DRAWING = "inputs"  # draws from warpsmith's own generator; the exported test draws for itself
 LAZY = "from __future__ import annotations\n"
+# The module's own parameters are never used, so the meta device builds it without memory.
 MODULE = '''
 
 def _made():
@@ -54,13 +55,15 @@ def reference(task: Task, name: str = "") -> str:
 
 
 def _strip_suite_source(source: str) -> str:
-    """Remove imports of warpsmith and the function that draws inputs from a task's file."""
+    """Remove imports of warpsmith and the function that draws inputs."""
     tree, lines = ast.parse(source), source.splitlines(keepends=True)
+    # From the end, so that earlier line numbers stay valid.
     for node in reversed(tree.body):
         ours = isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "warpsmith"
         if ours or (isinstance(node, ast.FunctionDef) and node.name == DRAWING):
             del lines[node.lineno - 1 : node.end_lineno]
     first = tree.body[0]
+    # A `from __future__` import must precede every other statement, except the docstring.
     start = (first.end_lineno or 1) if ast.get_docstring(tree) else 0
     return _collapse_blank_lines("".join([*lines[:start], "\n", LAZY, *lines[start:]]))
 
@@ -97,7 +100,7 @@ def examples(
 
 
 def _example(value: "Value") -> JsonValue:
-    """Return a tensor as its shape, element type and distribution; other values unchanged."""
+    """Return a tensor as shape, type and distribution; other values unchanged."""
     if value is None or isinstance(value, bool | int | float):
         return value
     return (
