@@ -76,7 +76,7 @@ class BaselineScope:
         return load_baselines(self.path(one), flush_us)
 
     def whole(self, one: Wanted, flush_us: float) -> bool:
-        """Whether every mode of a case is stored and has not drifted."""
+        """Return whether every mode of a case is stored and has not drifted."""
         found = self.kept(one, flush_us)
         return found is not None and not found.missing_modes(self.modes)
 
@@ -128,7 +128,7 @@ def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
 
 
 def multiplies(task: Task) -> bool:
-    """Whether a task may be a product of matrices or a convolution: two tensors, and much work a byte."""
+    """Return whether a task may be a product of matrices or a convolution: two tensors, and much work a byte."""
     if not task.forward.is_product:
         return False
     cases = task.group_or_first(Group.TIMING)

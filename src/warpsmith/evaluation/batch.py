@@ -240,7 +240,7 @@ def _malformed(request: BatchLine, why: str) -> str:
 
 
 def _is_for(line: str, request: BatchLine, config: EvaluationConfig) -> bool:
-    """Whether a result belongs to a request. Only suite tasks are compared by name: paths may differ."""
+    """Return whether a result belongs to a request. Only suite tasks are compared by name: paths may differ."""
     record, asked = Record.read(line), request.candidate
     if isinstance(record, Record) and asked is not None and asked.task in folders():
         return record.candidate.task == asked.task and _key_of_line(line) == request.key(config)

@@ -261,7 +261,7 @@ def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | 
 
 
 def _harmless(specimen: CorpusFile, time_us: float | None, honest_us: float | None) -> bool:
-    """Whether the header excuses a pass, and the attack is no faster than the honest kernel inside."""
+    """Return whether the header excuses a pass, and the attack is no faster than the honest kernel inside."""
     known = time_us is not None and honest_us is not None
     return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)
 

@@ -254,7 +254,7 @@ def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageR
 
 
 def _lacks_device_memory(error: Exception) -> bool:
-    """Whether an allocation of ours failed: torch says so in words, in several types of error."""
+    """Return whether an allocation of ours failed: torch says so in words, in several types of error."""
     return isinstance(error, DeviceMemoryError) or OUT_OF_MEMORY in str(error).lower()
 
 

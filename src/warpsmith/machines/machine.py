@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """Bounds of a check on a machine, and the cases that it covers unless the caller names others."""
+    """Bounds of a check, and its default groups of cases."""
 
     groups: tuple[Group, ...]
     heldout_work: float | None  # operations of a held-out shape, or elements where the task has no formula
@@ -24,11 +24,14 @@ class CheckLimits:
 
 
 class Machine(Protocol):
-    """One GPU, real or virtual, with the environment that evaluations on it need."""
+    """One GPU, real, virtual or rehearsed."""
+
+    # Stages ask the machine and never compare its kind. A new machine therefore needs no change in a
+    # stage.
 
     @property
     def kind(self) -> str:
-        """`cuda` or `vgpu`, as records and options name it."""
+        """The kind: `cuda`, `vgpu` or `rehearsed`."""
         ...
 
     @property
@@ -38,7 +41,9 @@ class Machine(Protocol):
 
     @property
     def hardware(self) -> str:
-        """The hardware as part of a record's key: records of equal hardware have comparable times."""
+        """The hardware as part of a record's key."""
+        # Records with equal hardware have comparable times. The UUID is not part of the key: two cards of
+        # one model count as the same hardware.
         ...
 
     @property
@@ -53,7 +58,7 @@ class Machine(Protocol):
 
     @property
     def arch(self) -> str:
-        """The architecture that the compiler is asked for."""
+        """The architecture that the compiler targets."""
         ...
 
     @property
@@ -67,13 +72,13 @@ class Machine(Protocol):
         ...
 
     def solve(self, opened: "OpenTask", direction: Direction, trial: Trial) -> "Problem":
-        """Return the arguments of a test input and its reference results, on `torch_device`."""
+        """Return a test input's arguments and reference results."""
         ...
 
     def lease(self, need: Need) -> AbstractContextManager[None]:
-        """Hold this GPU, shared or exclusively, among threads and processes."""
+        """Hold this GPU, shared or exclusively."""
         ...
 
     def state(self) -> GpuState:
-        """Return clocks, throttle reasons and the number of processes on the GPU."""
+        """Return clocks, throttle reasons and process count."""
         ...

@@ -234,7 +234,7 @@ def fork_evaluators(
 
 
 def is_without_cuda() -> bool:
-    """Whether the parent has opened CUDA's driver before the fork: then no child can use the GPU."""
+    """Return whether the parent has opened CUDA's driver before the fork: then no child can use the GPU."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda._is_in_bad_fork()
 

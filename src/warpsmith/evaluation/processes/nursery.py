@@ -31,7 +31,7 @@ Serve = Callable[[int, int], None]
 
 
 def hung_up(fd: int, wait_ms: int | None = None) -> bool:
-    """Whether the other end of a pipe is closed, or closes within `wait_ms`; None waits until it closes."""
+    """Return whether the other end of a pipe is closed, or closes within `wait_ms`; None waits until it closes."""
     poll = select.poll()
     poll.register(fd, 0)  # POLLHUP is reported without being requested
     return bool(poll.poll(wait_ms))

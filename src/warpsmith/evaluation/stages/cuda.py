@@ -117,7 +117,7 @@ def _machine(evaluation: Evaluation) -> CudaMachine:
 
 
 def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
-    """Whether some requested mode of torch is not stored for some case."""
+    """Return whether some requested mode of torch is not stored for some case."""
     from warpsmith.evaluation.timing import baseline_path, read_baselines
 
     config, place, direction = evaluation.config, evaluation.record.environment, evaluation.candidate.direction

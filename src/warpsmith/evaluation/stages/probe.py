@@ -159,7 +159,7 @@ def _even(size: int) -> int:
 
 
 def _cheap(task: Task, direction: Direction, one: Probe) -> bool:
-    """Whether a search can afford the siblings; products of full tiles run fastest."""
+    """Return whether a search can afford the siblings; products of full tiles run fastest."""
     most = MOST_DENSE_WORK if dense(task, direction, one.case) else MOST_WORK
     return _cost(task, direction, one) <= (most if one.moved is None else MOST_FILLED_WORK)
 
@@ -200,7 +200,7 @@ def _tiles(named: Sequence[str], direction: Direction) -> dict[str, int]:
 
 
 def dense(task: Task, direction: Direction, case: Case) -> bool:
-    """Whether a case does much arithmetic for each byte: a product, a convolution, attention."""
+    """Return whether a case does much arithmetic for each byte: a product, a convolution, attention."""
     moved = _values(task, direction, case) * case.dtype.bytes
     return moved > 0 and case_work(task, direction, case) / moved > DENSE
 

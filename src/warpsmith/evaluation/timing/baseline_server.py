@@ -227,7 +227,7 @@ def _load_program(request: TorchRequest) -> TaskProgram:
 
 
 def _gpu_works() -> bool:
-    """Whether the GPU still works for this process: after some faults every later call fails."""
+    """Return whether the GPU still works for this process: after some faults every later call fails."""
     try:
         torch.cuda.synchronize()
     except Exception:  # noqa: BLE001 - any error means that it does not

@@ -58,7 +58,7 @@ class Baselines(Model):
         return Baselines(modes=both, failed={**self.failed, **other.failed}, flush_us=self.flush_us)
 
     def has_drifted(self, flush_us: float) -> bool:
-        """Whether the GPU's memory is faster or slower now than when these times were measured."""
+        """Return whether the GPU's memory is faster or slower now than when these times were measured."""
         return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > MOST_DRIFT
 
     def missing_modes(self, modes: Sequence[str]) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ class StoredEmptyKernel(Model):
     when: float
 
     def is_fresh(self, now_s: float) -> bool:
-        """Whether the times are less than an hour old."""
+        """Return whether the times are less than an hour old."""
         return 0 <= now_s - self.when < OLD_S
 
 

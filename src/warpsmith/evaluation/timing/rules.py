@@ -39,7 +39,7 @@ class StopRule:
     level: float = STOP_CONFIDENCE
 
     def is_met(self, samples: Sequence[float], elapsed_s: float) -> bool:
-        """Whether to stop after these samples."""
+        """Return whether to stop after these samples."""
         if len(samples) < self.least:
             return False
         return len(samples) >= self.most or elapsed_s >= self.seconds or self.interval_width(samples) <= self.width

@@ -139,7 +139,7 @@ class SamplingOptions:
     kinds: tuple[str, ...] = (USUAL,)
 
     def is_done(self, samples: Samples, elapsed_s: float) -> bool:
-        """Whether the rule is met and the clocks agree, or patience ends. Only undisturbed calls count."""
+        """Return whether the rule is met and the clocks agree, or patience ends. Only undisturbed calls count."""
         kept = samples.drop_disturbed()
         queued_us = kept.queued_us(self.kinds).values()
         if self._is_patience_over(samples.count, min(map(len, queued_us)), elapsed_s):

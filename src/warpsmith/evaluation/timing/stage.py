@@ -113,7 +113,7 @@ class Timer:
         return conclude_case(case, [before, after], baselines, bounds, subject.launches)
 
     def _is_fine(self, case: Case) -> bool:
-        """Whether the case is part of a claim's speedup. Held-out cases only show the gap to the timed ones."""
+        """Return whether the case is part of a claim's speedup. Held-out cases only show the gap to the timed ones."""
         return self.tier == "claim" and case.group is not Group.HELDOUT
 
     def _window_source(

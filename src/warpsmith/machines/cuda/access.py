@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FIRST_FD = 5  # number of the first file descriptor that is passed to a worker
+# torch keeps freed memory for its own next allocation. Up to eight evaluator processes share one GPU, and
+# each of them computes float64 references.
 MOST_RESERVED = 2 << 30  # bytes; others are evaluated at the same time, each in a process of its own
+# CUDA reserves terabytes of addresses, so the address space cannot be limited; resident memory still is.
 # Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
 LIMITS = ProcessLimits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Bytes around the tensors of a call: scratch of the candidate, and the watched tail of a slot."""
+    """Bytes around the tensors of a call."""
+
+    # `cudaMalloc` of the candidate is served from the scratch, so that a replay finds the same memory at
+    # the same addresses.
 
     scratch_bytes: int = 1 << 30
     tail_bytes: int = 64 << 20  # behind the last argument: painted and watched, if the slot is long enough
@@ -30,18 +36,18 @@ MARGINS = Margins()
 
 
 class SharedMemory(Protocol):
-    """One allocation that the evaluator process and a worker both map."""
+    """Device memory that the evaluator process and a worker map."""
 
     bytes: int
     fd: int
 
     def view(self) -> "Tensor":
-        """Return all of it as a tensor of bytes."""
+        """Return the whole allocation as a tensor of bytes."""
         ...
 
 
 class GpuAccess(Protocol):
-    """One GPU as the evaluator process uses it."""
+    """Access of the evaluator process to one GPU."""
 
     @property
     def torch_device(self) -> str:
@@ -70,15 +76,15 @@ class GpuAccess(Protocol):
         ...
 
     def reserved_bytes(self) -> int:
-        """Return the bytes that torch holds in this process."""
+        """Return the bytes that torch's allocator holds here."""
         ...
 
     def release_cache(self) -> None:
-        """Return memory that torch holds for later, if it is much."""
+        """Return torch's unused memory to the GPU."""
         ...
 
     def free_and_total_bytes(self) -> tuple[int, int]:
-        """Return the free and the total bytes of device memory."""
+        """Return free and total bytes of device memory."""
         ...
 
     def l2_bytes(self) -> int:
@@ -86,13 +92,17 @@ class GpuAccess(Protocol):
         ...
 
     def start_worker(self, artifact: Path, runtime: Path, arenas: Sequence[SharedMemory], opening: ExitStack) -> Child:
-        """Start a worker on this GPU that inherits the descriptors of the arenas; the stack ends it."""
+        """Start a worker that inherits the arenas' descriptors."""
+        # The exit stack of the caller ends the worker, also when a later step of the caller fails.
         ...
 
 
 @dataclass(frozen=True)
 class CudaAccess:
-    """A GPU through CUDA's driver and torch. The UUID keeps the worker on the same card."""
+    """A GPU through CUDA's driver and torch."""
+
+    # CUDA's numbers depend on CUDA_VISIBLE_DEVICES, and the worker gets its own value of that variable.
+    # Only the UUID names the same card in both processes.
 
     number: int = 0
     uuid: str = ""
@@ -128,20 +138,22 @@ class CudaAccess:
         return flush(self.torch_device)
 
     def reserved_bytes(self) -> int:
-        """Return the bytes that torch holds in this process."""
+        """Return the bytes that torch's allocator holds here."""
         import torch
 
         return torch.cuda.memory_reserved(self.torch_device)
 
     def release_cache(self) -> None:
-        """Return memory that torch holds for later, if it is much: references of large cases take gigabytes."""
+        """Return torch's unused memory to the GPU, above 2 GiB."""
+        # References of large cases take gigabytes. Emptying the cache waits for the device, so small
+        # amounts stay.
         import torch
 
         if self.reserved_bytes() > MOST_RESERVED:
             torch.cuda.empty_cache()
 
     def free_and_total_bytes(self) -> tuple[int, int]:
-        """Return the free and the total bytes of device memory."""
+        """Return free and total bytes of device memory."""
         import torch
 
         return torch.cuda.mem_get_info(self.torch_device)
@@ -153,7 +165,9 @@ class CudaAccess:
         return int(torch.cuda.get_device_properties(self.number).L2_cache_size)
 
     def start_worker(self, artifact: Path, runtime: Path, arenas: Sequence[SharedMemory], opening: ExitStack) -> Child:
-        """Start a worker on this GPU that inherits the descriptors of the arenas; the stack ends it."""
+        """Start a worker that inherits the arenas' descriptors."""
+        # `visible_gpu` hides the other cards: a candidate could otherwise compute on a second GPU, where
+        # no event of the timed stream waits for the work.
         policy = worker_policy(artifact, runtime, LIMITS, visible_gpu(self.uuid), devices=True)
         return opening.enter_context(start(policy, [arena.fd for arena in arenas]))
 

@@ -12,7 +12,10 @@ COUNT = 4096
 
 
 def see_healthy(gpu: GpuAccess = CUDA) -> None:
-    """Check a small sum and a flush in this process. Raise MachineError if the GPU is not well."""
+    """Raise MachineError if the GPU does not work."""
+    # A CUDA error such as an illegal address is sticky for the context of the worker, not for ours. If
+    # this process fails as well, the GPU itself is in a bad state, and every later verdict would blame an
+    # innocent candidate.
     try:
         total = float(torch.arange(COUNT, device=gpu.torch_device, dtype=torch.float64).sum())
         gpu.flush()  # the first may wait for what the dead candidate left
@@ -21,6 +24,7 @@ def see_healthy(gpu: GpuAccess = CUDA) -> None:
         raise MachineError(
             f"The GPU does not answer after a candidate's fault: {error}. Reset it: nvidia-smi -r."
         ) from None
+    # The sum is exact in float64, so any other value is a wrong computation.
     if total != COUNT * (COUNT - 1) / 2:
         raise MachineError(f"The GPU sums the first {COUNT} numbers to {total:g} after a candidate's fault. Reset it.")
     if took > SLOW_US:

@@ -36,13 +36,15 @@ LIMITS = CheckLimits(
     light_work=1e8,
     streak_s=5.0,  # a slow kernel must not keep the GPU from other evaluations for minutes
 )
+# Eight evaluations share a GPU. With a sixteenth each, their arenas and references fit together.
 MUCH = 1 / 16  # of the GPU's memory, for arenas: references in float64 take as much again
+# An integrated GPU shares the host's memory and reports none of its own.
 USUAL_MIB = 80 << 10
 
 
 @dataclass(frozen=True)
 class GivenTimes:
-    """Numbers that stand for the measured ones where no clock means anything, and the cases that are timed there."""
+    """Given times for a machine whose clocks mean nothing."""
 
     torch_us: float
     ceilings: Ceilings
@@ -61,7 +63,9 @@ class CudaMachine:
 
     @classmethod
     def all(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "tuple[CudaMachine, ...]":
-        """Return the machines of the visible GPUs that are like the first one. Raise MachineError without a GPU."""
+        """Return the GPUs like the first; raise MachineError without a GPU."""
+        # Only equal cards: a batch is spread over them, and a record's key names one hardware. Times of
+        # different models are not comparable.
         here = (find_gpus or gpus)()
         if not here:
             raise MachineError(
@@ -86,7 +90,7 @@ class CudaMachine:
 
     @property
     def runtime(self) -> Path:
-        """The folder of the CUDA runtime that a worker loads."""
+        """The folder of the CUDA runtime for workers."""
         return Toolchain.find().runtime.parent
 
     @property
@@ -111,14 +115,13 @@ class CudaMachine:
 
     @property
     def arch(self) -> str:
-        """The architecture that the compiler is asked for."""
+        """The architecture that the compiler targets."""
         return self.gpu.arch
 
     def solve(self, opened: "OpenTask", direction: Direction, trial: Trial) -> "Problem":
-        """Return the arguments of a test input and its reference results, on this GPU.
-
-        A task of the suite is solved on the GPU; a foreign task is solved in its confined process and copied.
-        """
+        """Return a test input's arguments and references on this GPU."""
+        # Python code of a foreign task runs in its confined process only; its tensors are copied to the
+        # GPU. Code of the suite is ours and may run here.
         from warpsmith.tasks.host import LocalTask
         from warpsmith.tasks.reference import moved, problem
 
@@ -129,30 +132,32 @@ class CudaMachine:
     def session(
         self, artifact: Path, direction: Direction, room: "Room | Buffers", call_s: float, bases: Sequence[int]
     ) -> "CudaSession":
-        """Return a session that loads the artifact into a worker on this GPU."""
+        """Return a session with a worker on this GPU."""
         from warpsmith.machines.cuda.session import CudaSession
 
         return CudaSession(artifact, direction.value, self.runtime, room, call_s, bases, self.memory, self.access)
 
     def is_much(self, arenas_bytes: int) -> bool:
-        """Whether arenas take a large part of this GPU's memory; not every GPU reports how much it has."""
+        """Return whether arenas take a sixteenth of the GPU."""
         return arenas_bytes > MUCH * ((self.gpu.memory_mib or USUAL_MIB) << 20)
 
     def has_room_for(self, arenas_bytes: int) -> bool:
-        """Whether arenas leave half of the GPU's memory to others while a replay process waits with them."""
+        """Return whether half of the GPU's memory stays free."""
+        # A replay process that waits for its exclusive lease holds its arenas all the time, beside the
+        # checks of other evaluations.
         free, total = self.access.free_and_total_bytes()
         return not self.is_much(arenas_bytes) and free - arenas_bytes > total / 2
 
     def lease(self, need: Need) -> AbstractContextManager[None]:
-        """Hold this GPU, shared or exclusively, among threads and processes."""
+        """Hold this GPU, shared or exclusively."""
         return lease(need, self.uuid)
 
     def calling(self) -> AbstractContextManager[None]:
-        """Wait to be one of the few evaluations that make calls on this GPU at the same time."""
+        """Wait for one of the few places for calls."""
         return calling(self.uuid)
 
     def much_memory(self) -> AbstractContextManager[None]:
-        """Wait to be the only evaluation that takes a large part of this GPU's memory."""
+        """Wait for the only place for large arenas."""
         return much_memory(self.uuid)
 
     def state(self) -> GpuState:
@@ -160,5 +165,5 @@ class CudaMachine:
         return gpu_state(self.uuid)
 
     def memory(self) -> MemoryUse | None:
-        """Return the memory of the GPU and its holders, or None if the driver does not answer."""
+        """Return the GPU's memory use, or None without an answer."""
         return gpu_memory(self.uuid)

@@ -14,9 +14,13 @@ from warpsmith.base import DeviceMemoryError, MachineError
 if TYPE_CHECKING:
     from torch import Tensor
 
+# CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and
+# CU_MEM_ACCESS_FLAGS_PROT_READWRITE. CUDA's virtual memory API is used and not cudaIpc, because a
+# descriptor can be passed to a confined child and mapped at a chosen address.
 PINNED, ON_DEVICE, DESCRIPTOR, READ_WRITE = 1, 1, 1, 3  # enumerators of cuda.h
 OUT_OF_MEMORY = 2  # as an error of the driver and of the runtime
 GRANULE = 2 << 20  # cuMemGetAllocationGranularity on every GPU so far
+# User addresses of x86-64 end here without five-level page tables.
 MOST_ADDRESS = 1 << 47
 
 
@@ -42,6 +46,8 @@ class _Access(ctypes.Structure):
     _fields_ = (("location", _Location), ("flags", c_int))
 
 
+# ctypes passes integers as 32-bit C ints unless a function's argument types are declared: addresses and
+# sizes of 64 bits would be cut.
 ARGUMENTS: dict[str, list[Any]] = {
     "cuMemCreate": [POINTER(c_ulonglong), c_size_t, POINTER(_Properties), c_ulonglong],
     "cuMemExportToShareableHandle": [c_void_p, c_ulonglong, c_int, c_ulonglong],
@@ -56,6 +62,7 @@ ARGUMENTS: dict[str, list[Any]] = {
 
 @cache
 def _driver() -> ctypes.CDLL:
+    """Load the CUDA driver; raise MachineError without one."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -66,6 +73,9 @@ def _driver() -> ctypes.CDLL:
 
 
 def _do(name: str, *arguments: Any) -> None:
+    """Call the driver; raise DeviceMemoryError or MachineError."""
+    # Lack of memory is an error of its own: the stage is then repeated alone, and never counts as a
+    # failure of the candidate.
     error = getattr(_driver(), name)(*arguments)
     if error == OUT_OF_MEMORY:
         raise DeviceMemoryError(f"The GPU has no memory left for {name}; other processes hold it.")
@@ -74,19 +84,24 @@ def _do(name: str, *arguments: Any) -> None:
 
 
 def are_bases(bases: Sequence[int]) -> bool:
-    """Whether memory can lie there; a candidate may claim anything."""
+    """Return whether arenas can lie at these addresses."""
+    # The worker reports the addresses, and candidate code shares its process. Every value is checked
+    # before another process tries to map memory there.
     return all(0 < base < MOST_ADDRESS and base % GRANULE == 0 for base in bases)
 
 
 def whole_granules(size: int) -> int:
-    """Return the size rounded up to the driver's granularity, at least one granule."""
+    """Return a size rounded up to the driver's granularity."""
     return (max(size, 1) + GRANULE - 1) // GRANULE * GRANULE
 
 
 class Arena:
-    """One allocation on a GPU, mapped in this process and shareable through `fd`."""
+    """Device memory that is mapped here and shared by descriptor."""
 
     def __init__(self, size: int, number: int = 0) -> None:
+        """Allocate, map and export `size` bytes on GPU `number`."""
+        # Reserve, map and set access are separate steps of the driver; a failure undoes the earlier ones
+        # in reverse order, since the driver refuses to free an address range that is still mapped.
         import torch  # the driver's calls need the primary context that torch makes
 
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -113,13 +128,15 @@ class Arena:
         return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.address, False), "version": 3}
 
     def view(self) -> "Tensor":
-        """Return all of it as a tensor of bytes, valid while the arena is open."""
+        """Return the memory as bytes, valid until `close`."""
         import torch
 
         return torch.as_tensor(self, device=f"cuda:{self._number}")
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Unmap and free the memory; a second call does nothing."""
+        # The descriptor is closed first. A worker that still maps the memory keeps the allocation alive
+        # until that process ends.
         if self.fd < 0:
             return
         os.close(self.fd)

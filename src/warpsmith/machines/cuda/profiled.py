@@ -1,9 +1,7 @@
-"""One call of a candidate under a tool that must be its parent: a profiler or a sanitizer. Knows no tool's output.
-
-Two confinements, the first of them tried first. `FULL` is that of every worker without its call filter, with the tool
-inside; tools that speak to their part in the process over the network find none there. `OWN` leaves the tool outside
-and takes files, other users and new rights from the worker, which keeps the network of this machine.
-"""
+"""One call of a candidate under a profiler or a sanitizer."""
+# A tool must be the parent of the process that it watches, so the tool runs inside the confinement
+# (FULL), or, if it refuses that, outside with a confined worker below (OWN). No output of a tool is
+# parsed here.
 
 import os
 import shutil
@@ -45,12 +43,17 @@ from warpsmith.records import Failure
 USHER = Path(__file__).parent / "usher"
 REQUESTS, ANSWERS = "requests", "answers"
 ANSWER_BYTES, OUTPUT_BYTES = 1 << 20, 16 << 20
+# Above all ids that distributions give to users and to subordinate ranges by default.
 UNUSED_UID = 2_000_000_000
 TOOL_FOLDERS = ("/opt/nvidia", "/usr/local/cuda")
 
 
 class Walls(StrEnum):
-    """Which confinement a run had; OPEN has the user's own rights and is for trusted candidates."""
+    """The confinement of a run under a tool."""
+
+    # FULL has everything but the seccomp filter, which refuses system calls that such tools need. OWN
+    # confines the worker only, and keeps the machine's network for tools that talk to their injected part
+    # over sockets. OPEN is for trusted candidates.
 
     FULL = "full"
     OWN = "own"
@@ -59,7 +62,7 @@ class Walls(StrEnum):
 
 @dataclass(frozen=True)
 class ProfiledCall:
-    """A call under a tool, and the folder of this run, where the child reads its requests and may write."""
+    """A call under a tool, with the run's folder."""
 
     artifact: Path
     entry: str
@@ -72,7 +75,7 @@ class ProfiledCall:
 
 @dataclass(frozen=True)
 class UnderTool:
-    """How a run under a tool ended: what was printed, and the failure of the call itself, if it had any."""
+    """The end of a run under a tool."""
 
     walls: Walls
     exit_code: int | None
@@ -83,7 +86,9 @@ class UnderTool:
 
 
 def run_under(tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: float = 60.0) -> UnderTool:
-    """Run the tool around one call. The candidate may print; a tool should write to a file."""
+    """Run a tool around one call; failures are in the result."""
+    # A candidate shares stdout with the tool, so tools are asked to write a report file. The printed text
+    # explains a failure and is never parsed for a measurement.
     program, near = _placed(made) if walls is Walls.OWN else (worker(), made)
     _write_requests(near)
     held = _held(near, program) if walls is Walls.OWN else ()
@@ -93,12 +98,14 @@ def run_under(tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: flo
 
 
 def usher() -> Path:
-    """Build the launcher, which becomes the worker under a tool."""
+    """Build the launcher that becomes the worker."""
     return build_native("warpsmith-usher", [USHER / "usher.cpp"])
 
 
 def _placed(made: ProfiledCall) -> tuple[Path, ProfiledCall]:
-    """Copy worker and artifact to the run's folder and give them to its user: the cache may be closed to others."""
+    """Copy worker and artifact to the run's folder for its user."""
+    # The build cache may be readable by its owner only, and as root the worker runs under another user
+    # id.
     program, artifact = made.folder / "worker", made.folder / "artifact.so"
     shutil.copy(worker(), program)
     shutil.copy(made.artifact, artifact)
@@ -111,11 +118,15 @@ def _placed(made: ProfiledCall) -> tuple[Path, ProfiledCall]:
 
 def _uid() -> int:
     """Return a user id that no other process has."""
+    # The process number makes two concurrent runs different users, so that neither can signal or read the
+    # other.
     return UNUSED_UID + os.getpid()
 
 
 def _write_requests(made: ProfiledCall) -> None:
-    """Write all requests to the worker in advance; results stay where they are."""
+    """Write all requests of the run to a file."""
+    # There is no conversation under a tool: the worker reads requests from a file and needs no answer
+    # before the next one.
     frames = (
         Frame(FrameKind.LOAD, str(made.artifact).encode()),
         Frame(FrameKind.CALL, call(made.entry, made.values, lambda _raw: 0)),
@@ -127,6 +138,7 @@ def _write_requests(made: ProfiledCall) -> None:
 
 
 def _full(command: Sequence[str], made: ProfiledCall, wall_s: float) -> UnderTool:
+    """Run the command in the full confinement, without seccomp."""
     tools = [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     native = (worker().parent, usher().parent)
     policy = Policy(
@@ -146,6 +158,9 @@ def _full(command: Sequence[str], made: ProfiledCall, wall_s: float) -> UnderToo
 
 
 def _outside(command: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: float) -> UnderTool:
+    """Run the command unconfined; the launcher confines the worker."""
+    # A session of its own makes one process group of the tool and everything that it starts. The group is
+    # killed at the end in any case: tools leave daemons behind.
     begin = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -168,12 +183,13 @@ def _outside(command: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: f
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the process group of a command."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _held(made: ProfiledCall, program: Path) -> tuple[str, ...]:
-    """Return the launcher's arguments: the readable paths and, for root, another user."""
+    """Return the launcher's arguments: readable paths and the user."""
     read = [*machine_paths(), *made.read, made.runtime_folder, program, made.artifact]
     read += [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     words = [word for path in read for word in ("--read", str(path.resolve()))]
@@ -182,24 +198,28 @@ def _held(made: ProfiledCall, program: Path) -> tuple[str, ...]:
 
 
 def _ushered(made: ProfiledCall, held: Sequence[str], program: Path) -> list[str]:
+    """Return the command line that starts the worker by the launcher."""
     files = ["--in", str(made.folder / REQUESTS), "--out", str(made.folder / ANSWERS)]
     return [str(usher()), *held, *files, str(program)]
 
 
 def _outer_environment(made: ProfiledCall) -> dict[str, str]:
-    """Return a small environment, in which the tool finds its programs and a place for files."""
+    """Return the environment of a tool outside the confinement."""
     own = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(made.folder), "TMPDIR": str(made.folder)}
     return {**own, "LANG": "C.UTF-8", **_environment(made)}
 
 
 def _environment(made: ProfiledCall) -> dict[str, str]:
+    """Return the environment of a worker under a tool."""
     known = environment(made.runtime_folder, {**EAGER, **UNDER_TOOL})
     libraries = [known["LD_LIBRARY_PATH"], made.env.get("LD_LIBRARY_PATH", "")]
     return {**known, **made.env, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
 
 
 def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:
-    """Add the worker's answer to its last request; without one, the run has only the tool's output."""
+    """Add the failure that the worker reported, if any."""
+    # The file lies in a folder that the candidate may write, so `collect_file` refuses links and large
+    # files, and the bytes are parsed like any hostile frame.
     raw = collect_file(folder, ANSWERS, ANSWER_BYTES)
     if isinstance(raw, RefusedFile):
         return ended
@@ -208,6 +228,7 @@ def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:
 
 
 def _payloads(raw: bytes) -> list[bytes]:
+    """Return the payloads of all whole frames."""
     found, at = [], 0
     while at + HEADER_BYTES <= len(raw):
         length = HEAD.unpack_from(raw, at)[3]
@@ -217,6 +238,7 @@ def _payloads(raw: bytes) -> list[bytes]:
 
 
 def _failure(payload: bytes) -> Failure | None:
+    """Return the failure of one reply, or None."""
     try:
         return status_failure(parse(payload))
     except MalformedReply:

@@ -54,7 +54,9 @@ from warpsmith.machines.worker import (
 from warpsmith.records import Confined, Failure, Reason
 from warpsmith.tasks.inputs import Values, tensors
 
+# Indices of the arenas; the third one holds the worker's snapshot of the results.
 ARGUMENTS, RESULTS = 0, 1  # arenas
+# The same limit as that of the worker's allocator, which serves `cudaMalloc` from the arena.
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
 CALL_S = 60.0  # the longest that one call may take
 OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
@@ -64,7 +66,7 @@ NO_BLOCK = "It says that it keeps memory that nobody was given."
 
 @dataclass(frozen=True)
 class RepeatableCall:
-    """A call that can be repeated: its operations, the places of its results, and what was held before and after."""
+    """A captured call with the candidate's memory before it."""
 
     recording: CapturedOperations
     results: tuple[ReportedTensor, ...]
@@ -76,7 +78,11 @@ class RepeatableCall:
 
 
 class CudaSession:
-    """The evaluator's side of one worker, which trusts no report that it cannot check itself."""
+    """The evaluator's side of one worker on a GPU."""
+
+    # The worker shares its process with native code of the candidate, so each of its reports is a claim:
+    # addresses are range-checked, results are read from arenas that this process maps, and only this
+    # process compares.
 
     device = "cuda"
     arenas: Room  # how large all of its memory is
@@ -92,6 +98,7 @@ class CudaSession:
         meter: MemoryMeter | None = None,
         gpu: GpuAccess = CUDA,
     ) -> None:
+        """Store the arguments; `__enter__` starts the worker."""
         self._artifact, self._entry, self._runtime = artifact, entry, runtime
         self._given, self._call_s, self._bases = room, call_s, bases
         self._meter, self.gpu = meter, gpu
@@ -110,7 +117,9 @@ class CudaSession:
         return self
 
     def _begin(self, opening: ExitStack) -> None:
-        """Prepare buffers, flush and worker before any code of the candidate runs."""
+        """Prepare buffers, flush and worker before candidate code runs."""
+        # Allocations of ours come first: once the candidate runs, it may take the rest of the GPU's
+        # memory, and a failure of ours would be its doing.
         self.gpu.prepare_flush()
         given = self._given
         buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given, self.gpu))
@@ -130,6 +139,8 @@ class CudaSession:
             raise HarnessError(f"The worker could not take the shared memory: {self._failure.detail}")
 
     def _load(self, opening: ExitStack) -> None:
+        """Load the artifact under the memory watch."""
+        # The watch starts before the artifact: its constructors already run candidate code in the worker.
         if self._meter is not None:
             child, reserved = self._child, self.gpu.reserved_bytes
             watch = MemoryWatch(self._meter, lambda: child.processes, child.kill, is_held_alone(), reserved)
@@ -143,7 +154,7 @@ class CudaSession:
         self._open.close()
 
     def use(self, room: Room) -> None:
-        """Use slots of this size from now on, within the same arenas. Poison the bytes beyond them."""
+        """Use another layout within the arenas, freshly poisoned."""
         self._room = room
         self._poison_free(new_poison(), self._views[RESULTS])
 
@@ -166,16 +177,13 @@ class CudaSession:
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """Make one call on the buffers of a slot, with fresh bytes everywhere."""
+        """Make one call on a slot; return its observation."""
         return self._call(arguments, given, slot, mode, cold and timed, timed)
 
     def record(
         self, arguments: Values, given: Sequence[Tensor] = (), edge: Edge | None = None
     ) -> tuple[Shown, RepeatableCall | str]:
-        """Make one call; return it with the operations that it asked of the device, or why they are not known.
-
-        With an edge, one argument lies against an end of the mapped memory, in this call and in its replays.
-        """
+        """Make and capture one call; return a text if the capture fails."""
         self._edge = edge
         try:
             return self._record(arguments, given)
@@ -183,6 +191,9 @@ class CudaSession:
             self._edge = None
 
     def _record(self, arguments: Values, given: Sequence[Tensor]) -> tuple[Shown, RepeatableCall | str]:
+        """Capture a call on slot 0, with the candidate's memory before it."""
+        # The candidate's blocks are copied before the call: a replay begins from this state. Above 512
+        # MiB nothing is copied, and the capture is refused below, after the call has been checked.
         held = self._live
         contents = tuple(self._kept_bytes(block).cpu() for block in held if sum(size for _, size in held) <= MOST_KEPT)
         shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
@@ -205,7 +216,8 @@ class CudaSession:
         return shown, RepeatableCall(recording, self._claims, self._live, contents, held=held, edge=self._edge)
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
-        """Return the memory of a kept block, as far as it lies in the arena of results."""
+        """Return a block's bytes inside the arena of results."""
+        # A block elsewhere is a false report and gives no bytes; `_is_block` refuses the report itself.
         arena, start = _decoded(block[0])
         view = self._views[RESULTS] if arena == RESULTS else self._views[RESULTS][:0]
         return view[start : start + block[1]]
@@ -220,6 +232,10 @@ class CudaSession:
         timed: bool,
         recorded: bool = False,
     ) -> Shown:
+        """Prepare, make and observe one call."""
+        # The order is part of the protocol: poison and fresh arguments, then the flush, then ARM, which
+        # makes the worker ready, then GO. The evaluator's clock runs from GO to the first byte of the
+        # answer only, so the work of preparing is outside of it.
         if self._failure is not None:
             return Shown(self._failure)
         poison = new_poison()
@@ -238,17 +254,18 @@ class CudaSession:
         return self._look(placed, told, poison, clocks, mode)
 
     def _quiet(self, cold: bool) -> float:
-        """Wait until the device is idle and for a cold call empty its cache; return the flush's microseconds."""
+        """Flush or synchronize; return the flush's microseconds, else 0."""
         if cold:
             return self.gpu.flush()
         self.gpu.synchronize()
         return 0.0
 
     def _told(self, timed: Timed) -> Timed:
-        """Return the worker's report of its results and of the memory that it keeps."""
+        """Return the worker's report unchanged."""
         return timed
 
     def _timed(self, answer: Frame | FrameError) -> Timed | None:
+        """Return the parsed answer, or None after a failure."""
         if isinstance(answer, FrameError):
             self._settle(answer)
             return None
@@ -260,10 +277,11 @@ class CudaSession:
         return self._told(timed) if self._settle(timed.answer) else None
 
     def _settle(self, answer: WorkerReply | FrameError) -> bool:
-        """Whether the worker is well; else its failure is kept, and every further call repeats it.
-
-        Raise DeviceMemoryError if it lacks memory that others may hold.
-        """
+        """Return whether the worker can go on; store its failure."""
+        # The order attributes errors. Memory that neighbours hold raises DeviceMemoryError and repeats
+        # the stage alone; an excess of this worker is its failure; a lack of memory below its share is
+        # nobody's fault. Only then does the answer count. A stored failure is repeated by every later
+        # call.
         watch = self._watch
         if watch is not None and watch.is_suspect:
             raise DeviceMemoryError(
@@ -282,7 +300,9 @@ class CudaSession:
         return self._failure is None
 
     def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> Placed:
-        """Copy fresh arguments between poisoned guard zones, and poison all memory that the candidate does not keep."""
+        """Place arguments and poison all other memory of a call."""
+        # Poison is new for each call. A result that an earlier call left in the same memory therefore
+        # never looks written.
         start = slot % self._room.slots * self._room.slot_bytes
         watched = taken_bytes((*tensors(arguments), *given)) + self.gpu.margins.tail_bytes
         taken = min(self._room.slot_bytes, aligned(watched))
@@ -293,7 +313,9 @@ class CudaSession:
         return placed
 
     def _poison_free(self, poison: int, view: Tensor) -> None:
-        """Poison this part of the results arena, except the blocks that the candidate keeps."""
+        """Poison the results arena around the candidate's blocks."""
+        # Blocks that the candidate holds over calls are its state and stay. They are sorted by address,
+        # so that one pass paints the gaps.
         at = 0
         for code, size in sorted(self._live):
             arena, offset = _decoded(code)
@@ -303,6 +325,9 @@ class CudaSession:
         paint(view[at:], poison)
 
     def _look(self, placed: Placed, timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
+        """Observe results and memory after a call."""
+        # The copies come first: a kernel that is still running could write the right values between our
+        # look at the results and the comparison.
         found = [self._result(claim, placed) for claim in timed.answer.results]
         if said := self._nonsense(found, timed, placed):
             self._failure = Failure(Reason.BAD_ANSWER, said)
@@ -329,7 +354,7 @@ class CudaSession:
         )
 
     def _nonsense(self, found: Sequence[Tensor | None], timed: Timed, placed: Placed) -> str:
-        """Return the error in the reported places of results and kept blocks, or an empty string."""
+        """Return the error in a report's places, or an empty text."""
         if None in found:
             return OUTSIDE.format(number=found.index(None))
         copied = sum(claim.tensor.copied_bytes for claim in timed.answer.results)
@@ -338,12 +363,16 @@ class CudaSession:
         return "" if all(map(self._is_block, timed.blocks)) else NO_BLOCK
 
     def _is_block(self, block: tuple[int, int]) -> bool:
-        """Whether the worker can have given it: the judge paints up to where one begins, word by word."""
+        """Return whether a kept block can exist."""
+        # Painting works in whole words up to the block, so an unaligned block would leave unpainted bytes
+        # beside it.
         (arena, offset), size = _decoded(block[0]), block[1]
         return arena == RESULTS and offset % ALIGNMENT == 0 and offset + size <= self._views[RESULTS].numel()
 
     def _result(self, claim: ReportedTensor, placed: Placed) -> Tensor | None:
-        """Return the reported tensor, or None unless it lies wholly in memory that was poisoned for this call."""
+        """Return a reported tensor, or None outside the poisoned memory."""
+        # A result must lie in memory that held this call's poison, else an unwritten result would show
+        # nothing. Strides may repeat elements, so the size of a copy is bounded as well as the span.
         arena, offset = _decoded(claim.address)
         raw = claim.tensor
         dtype: torch.dtype = getattr(torch, raw.dtype)
@@ -358,7 +387,9 @@ class CudaSession:
         return strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
     def _late(self, claims: Sequence[ReportedTensor], results: Sequence[Tensor]) -> list[Tensor]:
-        """Return for each result whether it changed after the end of the stream's work."""
+        """Return for each result whether it changed after its stream."""
+        # The worker copied the results at the end of the stream. A difference to their bytes now means
+        # that work ran which the stream did not wait for.
         at, found = ALIGNMENT, list[Tensor]()
         for claim, result in zip(claims, results, strict=True):
             size = claim.tensor.span_bytes
@@ -370,20 +401,19 @@ class CudaSession:
 
 
 def lacks_memory(reply: WorkerReply) -> bool:
-    """Whether the runtime or the driver refused a request of the worker for lack of memory."""
+    """Return whether the GPU refused the worker memory."""
     return reply.cuda_error == OUT_OF_MEMORY or reply.text.endswith(f"driver error {OUT_OF_MEMORY}")
 
 
 def _decoded(code: int) -> tuple[int, int]:
-    """Return the arena and the offset of a coded address; a negative arena is none."""
+    """Return arena and offset of an address; -1 for none."""
     return (code >> ARENA_SHIFT) - 1, code & ((1 << ARENA_SHIFT) - 1)
 
 
 def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
-    """Return the blocks that the candidate reports as kept, without those that a result touches.
-
-    Each with all that is left out of the paint for it.
-    """
+    """Return the reported blocks that no result touches."""
+    # A block with a result inside must be poisoned again before the next call. Alignment counts as part
+    # of a block, since painting leaves it out as well.
     results = [(claim.address, claim.address + max(1, claim.tensor.span_bytes)) for claim in timed.answer.results]
     return tuple(
         b for b in timed.blocks if not any(b[0] < end and start < b[0] + aligned(b[1]) for start, end in results)
@@ -391,7 +421,7 @@ def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
 
 
 def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Return positions of results that share bytes with an argument or an earlier result."""
+    """Return results that overlap arguments or earlier results."""
     seen, found = list(spans), []
     for place, tensor in enumerate(results):
         start, size = tensor.data_ptr(), span(tensor)

@@ -1,4 +1,4 @@
-"""The watch over a worker's device memory: above its share the worker is ended, so that its neighbours have theirs."""
+"""The watch over a worker's device memory."""
 
 import threading
 from collections.abc import Callable, Collection
@@ -7,6 +7,7 @@ from typing import Self
 
 from warpsmith.machines.hardware import MemoryUse
 
+# CUDA has no limit of memory per process, so the driver's counters are polled.
 POLL_S = 0.05
 SHARE = 1 / 16  # of the GPU's memory, beside the arenas that a worker is lent: eight workers and the judges fit
 LITTLE = 1 / 16  # of the GPU's memory: where less is free, an allocation of the evaluator's may fail
@@ -15,12 +16,11 @@ MemoryMeter = Callable[[], MemoryUse | None]
 
 
 class MemoryWatch:
-    """Looks at the device's own counters until it is closed; ends the worker at its share.
+    """A thread that ends the worker above its memory share."""
 
-    Where the driver does not say how much each process holds (a container often hides that), the fall of free memory
-    tells it, less what this process took. Only under a lease that keeps others away is that fall the worker's. Beside
-    others, if little is left after such a fall, the worker is ended, and the evaluation repeated alone.
-    """
+    # In a container the driver often names no processes. Then the fall of free memory counts, minus the
+    # memory that this process took. That fall is the worker's only under an exclusive lease; beside
+    # others the worker is ended without blame, and the stage is repeated alone.
 
     def __init__(
         self,
@@ -39,7 +39,9 @@ class MemoryWatch:
         self.is_suspect = False  # whether it was ended because it or a neighbour left little memory
 
     def look(self) -> None:
-        """Compare what the worker holds now with its share, and end it if it holds more."""
+        """End the worker if it holds more than its share."""
+        # A known excess is a verdict about the candidate. An unknown one is only a suspicion, and acts
+        # only when so little is free that neighbours would fail.
         use, before = self._meter(), self._before
         if use is None or before is None or self.excess or self.is_suspect:
             return
@@ -60,7 +62,7 @@ class MemoryWatch:
 
     @property
     def leaves_little(self) -> bool:
-        """Whether so little of the GPU's memory is free that an allocation fails through no fault of this worker."""
+        """Whether an allocation may fail through other processes."""
         use = self._meter()
         return use is not None and use.free_bytes < LITTLE * use.total_bytes
 

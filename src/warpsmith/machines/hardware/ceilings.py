@@ -10,13 +10,15 @@ from warpsmith.records import Ceilings
 
 
 def ceilings_path(gpu: str, driver: str, probe: str) -> Path:
-    """Return the file of a GPU's ceilings. Each driver and each probe has its own."""
+    """Return the file of a GPU's measured ceilings."""
+    # Another driver or another probe measures other rates, so both are part of the name and old files are
+    # never read.
     name = re.sub(r"[^a-z0-9.]+", "-", f"{gpu} {driver} {probe}".lower()).strip("-")
     return Home.locate().data / "ceilings" / f"{name}.json"
 
 
 def load_ceilings(gpu: str, driver: str, probe: str) -> Ceilings | None:
-    """Load stored ceilings, or None if none were stored in this format."""
+    """Load stored ceilings, or None if missing or damaged."""
     try:
         return Ceilings.parse(ceilings_path(gpu, driver, probe).read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -24,7 +26,7 @@ def load_ceilings(gpu: str, driver: str, probe: str) -> Ceilings | None:
 
 
 def save_ceilings(ceilings: Ceilings, driver: str, probe: str) -> Path:
-    """Keep them for the next profile on this GPU."""
+    """Store ceilings atomically; return their file."""
     path = ceilings_path(ceilings.gpu, driver, probe)
     write_atomic(path, ceilings.text() + "\n")
     return path

@@ -17,7 +17,7 @@ ACCELERATED = 9  # from this major version on, `wgmma` and `tcgen05` need the ar
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU: its name, the driver, its memory, its compute capability, its UUID and CUDA's number for it."""
+    """One NVIDIA GPU as the driver describes it."""
 
     name: str
     driver: str
@@ -34,21 +34,23 @@ class Gpu:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """The memory of a GPU at one moment, and how much of it each process holds, as far as the driver says."""
+    """The memory of a GPU at one moment."""
 
     free_bytes: int
     total_bytes: int
     by_process: Mapping[int, int] = field(default_factory=dict)
 
     def held_by(self, processes: Collection[int]) -> int | None:
-        """Return the bytes that these processes hold, or None if the driver does not name any of them."""
+        """Return the bytes of these processes, or None if unknown."""
+        # None differs from 0: a driver inside a container names no process at all, which must not look
+        # like a worker that holds nothing.
         known = [size for process, size in self.by_process.items() if process in processes]
         return sum(known) if known else None
 
 
 @dataclass(frozen=True)
 class GpuState:
-    """The state of a GPU at one moment: its clocks, what holds them back, and how busy it is."""
+    """Clocks, throttle reasons and load at one moment."""
 
     clocks_mhz: tuple[int, int] | None = None  # SM and memory
     reasons: int = 0
@@ -57,23 +59,25 @@ class GpuState:
 
     @property
     def slowed(self) -> tuple[str, ...]:
-        """The reasons that slow the GPU down so far that times are worthless."""
+        """The reasons that make times worthless."""
+        # A power cap is not among them: data-centre GPUs run at their cap under load as a matter of
+        # course.
         return tuple(name for bit, name in SLOWED.items() if self.reasons & bit)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """All reasons that hold its clocks back."""
+        """All reasons that hold the clocks back."""
         return tuple(name for bit, name in {**SLOWED, **TOLD}.items() if self.reasons & bit)
 
 
 def arch_of(capability: str) -> str:
-    """Return the architecture to compile for, with its accelerated variant from Hopper on."""
+    """Return the architecture to compile for, such as `sm_90a`."""
     major, _, minor = capability.partition(".")
     return f"sm_{major}{minor}" + ("a" if major.isdigit() and int(major) >= ACCELERATED else "")
 
 
 class SmLimits(Model):
-    """Limits of one multiprocessor of a compute capability, and of one block on it."""
+    """Limits of one multiprocessor and of a block."""
 
     threads_per_sm: PositiveInt
     blocks_per_sm: PositiveInt
@@ -88,7 +92,9 @@ class SmLimits(Model):
     shared_grain_bytes: PositiveInt = 128
 
     def blocks(self, threads: int, registers: int, shared_bytes: int) -> Mapping[str, int]:
-        """Return how many blocks fit on a multiprocessor by each of its limits; registers are a thread's."""
+        """Return the blocks per multiprocessor that each limit allows."""
+        # The rounding is that of cuda_occupancy.h: registers are allocated per warp in units of 256,
+        # warps of a block in fours, shared memory with the part that the system reserves.
         warps = _whole(-(-threads // WARP), self.warp_grain)
         shared = _whole(shared_bytes + self.shared_reserved_bytes, self.shared_grain_bytes)
         return {
@@ -100,11 +106,14 @@ class SmLimits(Model):
 
 
 def _whole(count: int, grain: int) -> int:
+    """Return a count rounded up to a multiple."""
     return -(-count // grain) * grain
 
 
 def _row(threads: int, blocks: int, shared_kib: int, reserved_kib: int = 1) -> SmLimits:
-    """Return a row of the table; of the memory of each block, the system reserves 1 KiB since Ampere."""
+    """Return the limits of one compute capability."""
+    # Since Ampere the system reserves 1 KiB of each block's shared memory, so the largest block is that
+    # much smaller than the multiprocessor's memory.
     return SmLimits(
         threads_per_sm=threads,
         blocks_per_sm=blocks,
@@ -133,7 +142,7 @@ SM_LIMITS: Mapping[str, SmLimits] = {
 
 
 def sm_limits(capability: str) -> SmLimits:
-    """Return the limits of a compute capability. Raise if the table does not have it."""
+    """Return a capability's limits; raise UsageError if unknown."""
     if capability not in SM_LIMITS:
         raise UsageError(
             f"Compute capability {capability} is not in the table of limits; it has {', '.join(SM_LIMITS)}."
@@ -142,6 +151,6 @@ def sm_limits(capability: str) -> SmLimits:
 
 
 def capability_of(arch: str) -> str:
-    """Return the compute capability of an architecture as the compiler names it: 9.0 of sm_90a."""
+    """Return the compute capability: `9.0` for `sm_90a`."""
     digits = arch.removeprefix("sm_").rstrip("af")
     return f"{digits[:-1]}.{digits[-1:]}"

@@ -16,17 +16,18 @@ SYS_ADMIN = 21  # the bit of CAP_SYS_ADMIN
 
 
 def gpus(driver: GpuDriver | None = None, environ: Mapping[str, str] = os.environ) -> tuple[Gpu, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, numbered as CUDA numbers them; none without a driver."""
+    """Return the visible GPUs with CUDA's numbers; none without a driver."""
+    # NVML lists every card and ignores CUDA_VISIBLE_DEVICES. CUDA numbers only the visible ones, so the
+    # variable is applied here in the same way.
     found = (driver or nvml_driver()).gpus()
     chosen = found if VISIBLE not in environ else visible(found, environ[VISIBLE])
     return tuple(replace(gpu, number=number) for number, gpu in enumerate(chosen))
 
 
 def visible(found: Sequence[Gpu], value: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names: indices, or UUIDs and prefixes of them.
-
-    As in CUDA, the first name that fits no GPU hides the rest, and a GPU that is named twice hides all.
-    """
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names."""
+    # As in CUDA, the first name without a GPU hides all later ones, and a GPU that is named twice hides
+    # every GPU.
     chosen: list[Gpu] = []
     for name in (word.strip() for word in value.split(",")):
         if (gpu := _named(found, name)) is None:
@@ -36,6 +37,9 @@ def visible(found: Sequence[Gpu], value: str) -> tuple[Gpu, ...]:
 
 
 def _named(found: Sequence[Gpu], name: str) -> Gpu | None:
+    """Return the GPU of an index or UUID prefix, or None."""
+    # A prefix that fits several cards names none of them. MIG slices are refused: neighbours on the same
+    # card share the L2 and the memory bandwidth, so no time could be trusted.
     if name.startswith("MIG"):
         raise MachineError(
             f"{VISIBLE} names {name}, a MIG slice of a GPU; times on a slice depend on its neighbours. "
@@ -48,17 +52,17 @@ def _named(found: Sequence[Gpu], name: str) -> Gpu | None:
 
 
 def gpu_state(uuid: str, driver: GpuDriver | None = None) -> GpuState:
-    """Return what the GPU of that UUID is doing now; empty where no driver answers."""
+    """Return a GPU's state; empty without a driver."""
     return (driver or nvml_driver()).state(uuid)
 
 
 def gpu_memory(uuid: str, driver: GpuDriver | None = None) -> MemoryUse | None:
-    """Return the memory of the GPU of that UUID and who holds it, or None where no driver answers."""
+    """Return a GPU's memory use, or None without a driver."""
     return (driver or nvml_driver()).memory(uuid)
 
 
 def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
-    """Whether the driver keeps hardware counters for administrators; None when it does not say."""
+    """Return whether counters need administrator rights; None if unknown."""
     if not parameters.exists():
         return None
     for line in parameters.read_text().splitlines():
@@ -68,7 +72,8 @@ def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
 
 
 def administers(status: Path = STATUS) -> bool:
-    """Whether this process has CAP_SYS_ADMIN, which counters need where the driver restricts them; root may lack it."""
+    """Return whether this process has CAP_SYS_ADMIN."""
+    # Root in a container usually lacks the capability, so the user id says nothing.
     if not status.exists():
         return False
     for line in status.read_text().splitlines():

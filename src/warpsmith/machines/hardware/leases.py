@@ -25,20 +25,22 @@ class Need(StrEnum):
 
 @contextmanager
 def calling(uuid: str = "") -> Iterator[None]:
-    """Wait to be one of the few that make calls, while others start and end their processes."""
+    """Hold one of the four places for calls."""
     with lock_any([_lock(uuid, f"caller-{number}") for number in range(CALLERS)]):
         yield
 
 
 @contextmanager
 def much_memory(uuid: str = "") -> Iterator[None]:
-    """Wait to be the only check that takes a large part of the GPU's memory, beside others that do not."""
+    """Hold the only place for large arenas of a GPU."""
     with hold_lock(_lock(uuid, "memory")):
         yield
 
 
 def _lock(uuid: str, name: str) -> Path:
-    """Return the path of a lock of one GPU; without a UUID, of the first visible one."""
+    """Return the path of a GPU's lock file."""
+    # Locks are named after the UUID: CUDA's numbers differ between processes with different
+    # CUDA_VISIBLE_DEVICES, and two names for one card would be two leases.
     card = uuid or next((gpu.uuid for gpu in gpus()), "") or "gpu-0"
     return Home.locate().data / "leases" / f"{card}.{name}"
 
@@ -47,22 +49,24 @@ _held: ContextVar[Need] = ContextVar("held", default=Need.NONE)
 
 
 def is_held_alone() -> bool:
-    """Whether the caller runs under a lease that keeps all other evaluations from the GPU."""
+    """Return whether the caller holds an exclusive lease."""
     return _held.get() is Need.ALONE
 
 
 @contextmanager
 def lease(need: Need, uuid: str = "") -> Iterator[None]:
-    """Hold one GPU among threads and processes; without a UUID, the first visible one.
-
-    The lock named door comes first for either use: a timing stage that waits holds it, so that a stream of checks
-    cannot keep that stage waiting for ever.
-    """
+    """Hold one GPU, shared or exclusively."""
+    # Lock order: first door, then lock, then the places for memory and calls. A stage that waits for
+    # exclusive use keeps the door, so that no new shared holder can overtake it; without the door a
+    # stream of checks would starve timing.
     if need is Need.NONE:
         yield
         return
     with hold_lock(_lock(uuid, "door")):
         use = hold_lock(_lock(uuid, "lock"), shared=need is Need.SHARED)
+        # The door is released as soon as the lease is held: it orders those that wait and must not be
+        # held during a stage. The kernel drops file locks when a process dies, so no lease survives a
+        # crash.
         use.__enter__()
     before = _held.set(need)
     try:

@@ -16,21 +16,21 @@ class GpuDriver(Protocol):
     """The GPUs of a machine and their states, by UUID."""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Return all GPUs in the order of their PCI bus; none without a driver."""
+        """Return all GPUs in PCI order; none without a driver."""
         ...
 
     def state(self, uuid: str) -> GpuState:
-        """Return the state of one GPU; empty if it does not answer."""
+        """Return a GPU's state; empty without an answer."""
         ...
 
     def memory(self, uuid: str) -> MemoryUse | None:
-        """Return the memory of one GPU and who holds it, or None if it does not answer."""
+        """Return a GPU's memory use, or None without an answer."""
         ...
 
 
 @dataclass(frozen=True)
 class FakeDriver:
-    """GPUs, states and memory that are given."""
+    """A driver with given GPUs, states and memory."""
 
     found: tuple[Gpu, ...] = ()
     states: Mapping[str, GpuState] = field(default_factory=dict)
@@ -50,7 +50,10 @@ class FakeDriver:
 
 
 class NvmlDriver:
-    """The driver of this machine. Its library is opened at the first question, and again where that failed."""
+    """The driver of this machine through NVML."""
+
+    # NVML is asked and not CUDA: a process that has opened CUDA's driver cannot fork children that use
+    # the GPU, and a batch forks its evaluator processes.
 
     def __init__(self, library: Any = pynvml) -> None:
         self._nvml = library
@@ -58,14 +61,17 @@ class NvmlDriver:
         self._opened = False
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Return all GPUs in the order of their PCI bus; none without a driver."""
+        """Return all GPUs in PCI order; none without a driver."""
+        # An empty list is not kept, so that a process notices a driver that answers later.
         if not self._gpus and self._is_open():
             count = self._answer(self._nvml.nvmlDeviceGetCount) or 0
             self._gpus = tuple(gpu for number in range(count) if (gpu := self._gpu(number)) is not None)
         return self._gpus
 
     def state(self, uuid: str) -> GpuState:
-        """Return the state of one GPU; empty if it does not answer."""
+        """Return a GPU's state; empty without an answer."""
+        # Every number is asked for by itself, since GPUs differ in what they report: one refused question
+        # must not hide the throttle reasons.
         nvml, ask, device = self._nvml, self._answer, self._device(uuid)
         if device is None:
             return GpuState()
@@ -81,12 +87,14 @@ class NvmlDriver:
         )
 
     def memory(self, uuid: str) -> MemoryUse | None:
-        """Return the memory of one GPU and who holds it, or None if it does not answer."""
+        """Return a GPU's memory use, or None without an answer."""
         device = self._device(uuid)
         found = None if device is None else self._answer(lambda: self._nvml.nvmlDeviceGetMemoryInfo(device))
         if found is None:
             return None
         running = self._answer(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(device)) or ()
+        # In a container `usedGpuMemory` may be None, or the process numbers may be those of the host.
+        # Entries without a size are left out, and `held_by` then answers None.
         held = {int(one.pid): int(one.usedGpuMemory) for one in running if one.usedGpuMemory}
         return MemoryUse(free_bytes=int(found.free), total_bytes=int(found.total), by_process=held)
 
@@ -95,11 +103,12 @@ class NvmlDriver:
         return self._answer(lambda: self._nvml.nvmlDeviceGetHandleByUUID(uuid)) if uuid and self._is_open() else None
 
     def _is_open(self) -> bool:
-        """Whether the library answers."""
+        """Return whether the library answers, opening it if needed."""
         self._opened = self._opened or self._answer(lambda: self._nvml.nvmlInit() is None) is not None
         return self._opened
 
     def _gpu(self, number: int) -> Gpu | None:
+        """Return one GPU, or None for a lost card."""
         nvml, ask = self._nvml, self._answer
         device = ask(lambda: nvml.nvmlDeviceGetHandleByIndex(number))
         name = None if device is None else ask(lambda: nvml.nvmlDeviceGetName(device))
@@ -117,7 +126,7 @@ class NvmlDriver:
         )
 
     def _answer(self, question: Callable[[], T]) -> T | None:
-        """Return the library's answer, or None: without a driver, or from a GPU that does not have the number."""
+        """Return the library's answer, or None if it refuses."""
         try:
             return question()
         except self._nvml.NVMLError:
@@ -125,10 +134,11 @@ class NvmlDriver:
 
 
 def _text(answer: str | bytes) -> str:
+    """Return a text; older pynvml versions answer with bytes."""
     return answer.decode() if isinstance(answer, bytes) else answer
 
 
 @cache
 def nvml_driver() -> NvmlDriver:
-    """Return the driver of this machine, one a process: it keeps its list of GPUs."""
+    """Return the driver of this process, created once."""
     return NvmlDriver()

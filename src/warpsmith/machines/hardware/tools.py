@@ -9,20 +9,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class InstalledTool:
-    """A program that is here."""
+    """A program on PATH with its version."""
 
     path: Path
     version: str
 
 
 def program(name: str, flag: str = "--version") -> InstalledTool | None:
-    """Find a program on PATH, or return None."""
+    """Find a program on PATH; return None without one."""
     found = shutil.which(name)
     return InstalledTool(Path(found), version(found, flag)) if found else None
 
 
 def version(path: str, flag: str) -> str:
-    """Return the first dotted number that a program prints of itself, or an empty string."""
+    """Return a program's first dotted number, or an empty string."""
     try:
         answer = subprocess.run([path, flag], capture_output=True, text=True, timeout=20, check=False)
     except (subprocess.SubprocessError, OSError):

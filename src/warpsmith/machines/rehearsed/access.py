@@ -1,8 +1,6 @@
-"""The access to a rehearsed GPU: device memory is a file in memory, torch runs on the CPU, workers run on virtual GPUs.
-
-The evaluator process and the executor of a virtual GPU map the same file. Bytes that the evaluator process writes do
-not pass the executor, so that it checks no races and no unwritten reads, as on a real GPU.
-"""
+"""Access to a rehearsed GPU: memory files, torch on the CPU, virtual GPUs."""
+# The evaluator process and the executor map the same file. The executor does not see bytes that the
+# evaluator process writes, so races and unwritten reads are not checked, as on a real GPU.
 
 import mmap
 import os
@@ -31,28 +29,33 @@ L2_BYTES = 60 << 20
 
 
 class MappedFile:
-    """Memory that the evaluator process and a worker both map."""
+    """Memory that the evaluator process and a worker map."""
 
     def __init__(self, size: int) -> None:
         self.bytes = whole_granules(size)
+        # A memfd has no name, so no other process can open it; only a child that inherits the descriptor
+        # maps the memory.
         self.fd = os.memfd_create("arena")
         os.ftruncate(self.fd, self.bytes)
         self._map = mmap.mmap(self.fd, self.bytes)
 
     def view(self) -> "Tensor":
-        """Return all of it as a tensor of bytes."""
+        """Return the whole memory as a tensor of bytes."""
         import torch
 
         return torch.frombuffer(self._map, dtype=torch.uint8)
 
     def close(self) -> None:
-        """Close the descriptor; the mapping lives as long as its tensors."""
+        """Close the descriptor; tensors keep the mapping alive."""
         os.close(self.fd)
 
 
 @dataclass(frozen=True)
 class RehearsedAccess:
-    """A rehearsed GPU as the evaluator process uses it. All running virtual GPUs count as one card."""
+    """Access of the evaluator process to a rehearsed GPU."""
+
+    # Several virtual GPUs may run at once, one for each worker. Together they count as one card with one
+    # memory, so that the memory watch can be rehearsed.
 
     description: Description
     names_processes: bool = True  # a container may hide which process holds how much
@@ -77,7 +80,7 @@ class RehearsedAccess:
         """Do nothing: a flush takes no memory here."""
 
     def flush(self) -> float:
-        """Return the given duration in microseconds: there is no cache to empty."""
+        """Return the given flush duration in microseconds."""
         return FLUSH_US
 
     def reserved_bytes(self) -> int:
@@ -97,7 +100,9 @@ class RehearsedAccess:
         return L2_BYTES
 
     def start_worker(self, artifact: Path, _runtime: Path, arenas: Sequence[SharedMemory], opening: ExitStack) -> Child:
-        """Start a virtual GPU and a worker on it; both map the arenas, and the stack ends them."""
+        """Start a virtual GPU and a worker that map the arenas."""
+        # The stand-in for libcuda is preloaded: a worker that shares memory calls the driver API, which
+        # the real GPU's session uses as well.
         lent = [arena.fd for arena in arenas]
         virtual = opening.enter_context(VirtualGpu(self.description, SETTINGS, lent=lent))
         more = {SOCKET_VARIABLE: str(FIRST_FD + len(lent)), "LD_PRELOAD": str(driver())}
@@ -110,7 +115,7 @@ class RehearsedAccess:
         return child
 
     def memory(self) -> MemoryUse:
-        """Return the memory of the card and its holders: a virtual GPU says how much its worker took."""
+        """Return the card's memory and its holders."""
         alive = [(virtual, child) for virtual, child in self._running if child.is_alive]
         held = {min(child.processes): taken for virtual, child in alive if (taken := _taken_bytes(virtual))}
         total = SETTINGS.memory_bytes
@@ -118,6 +123,7 @@ class RehearsedAccess:
 
 
 def _taken_bytes(virtual: VirtualGpu) -> int:
+    """Return the bytes that a worker holds; 0 after its end."""
     try:
         free, total = virtual.control.memory()
     except Gone:

@@ -25,15 +25,16 @@ CEILINGS = Ceilings(
 LIMITS = replace(VirtualMachine.limits, streak_s=5.0)
 
 
+# 143771 MiB is an H200. The empty driver version tells stages that no NVIDIA tool can run here.
 GPU = Gpu(f"rehearsed {MODEL}", "", 143771, "9.0", "REHEARSED-0")
 
 
 @dataclass(frozen=True)
 class RehearsedMachine(CudaMachine):
-    """A GPU that exists as far as an evaluation can tell, and whose times mean nothing.
+    """A GPU whose times mean nothing."""
 
-    Sessions, replay processes, captures, leases and stages are those of a real GPU.
-    """
+    # Sessions, replay processes, captures, leases and stages are those of a real GPU, so that any CI can
+    # run the evaluator's code without one.
 
     gpu: Gpu = GPU
     limits: CheckLimits = LIMITS
@@ -44,7 +45,7 @@ class RehearsedMachine(CudaMachine):
 
     @classmethod
     def all(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "tuple[RehearsedMachine, ...]":
-        """Return as many machines as the variable WARPSMITH_REHEARSED_GPUS says: one without it."""
+        """Return WARPSMITH_REHEARSED_GPUS machines, at least one."""
         if find_gpus is not None:
             return tuple(map(cls, find_gpus()))
         said = os.environ.get(REHEARSED_GPUS, "1")
@@ -54,7 +55,7 @@ class RehearsedMachine(CudaMachine):
 
     @property
     def access(self) -> RehearsedAccess:
-        """The access of this process to the rehearsed GPU."""
+        """Access of this process to the rehearsed GPU."""
         return _access(self.uuid, self.names_processes)
 
     def state(self) -> GpuState:
@@ -68,5 +69,7 @@ class RehearsedMachine(CudaMachine):
 
 @cache
 def _access(_uuid: str, names_processes: bool) -> RehearsedAccess:
-    """Return the access of a process to one card: its running workers share the card's memory."""
+    """Return the access of this process to one card."""
+    # One object a card and process: the running workers are counted in it, and they share the card's
+    # memory.
     return RehearsedAccess(describe(MODEL), names_processes)

@@ -12,6 +12,7 @@ from warpsmith.base import HarnessError
 from warpsmith.machines.virtual.facts import Facts
 
 MAGIC = 0x57533031
+# Little endian without padding, as in wire.h: magic, call, sixteen words, bytes of payload.
 REQUEST = struct.Struct("<II16QQ")
 REPLY = struct.Struct("<Ii8QQ")
 FINISH, FORGET = 1, 2
@@ -30,16 +31,19 @@ class ControlCall(IntEnum):
 
 
 class Gone(Exception):
-    """The executor ended or does not answer."""
+    """The end or the silence of the executor."""
 
 
 class Mute(Gone):
-    """The executor runs and does not answer: a candidate keeps it busy, or has sent half a request."""
+    """The silence of an executor that still runs."""
+
+    # A candidate can cause it with an endless kernel or half a request, so it is a time limit of the
+    # candidate and not an error of ours.
 
 
 @dataclass(frozen=True)
 class ControlReply:
-    """The reply to one request."""
+    """The reply to one control request."""
 
     error: int
     words: tuple[int, ...]
@@ -47,41 +51,44 @@ class ControlReply:
 
 
 class Control:
-    """One request at a time, each answered within `timeout_s`."""
+    """The connection of the evaluator process to an executor."""
+
+    # A socket of its own, apart from the worker's: a candidate can neither read nor forge replies on it.
+    # A reply that is late raises Mute, a closed socket Gone.
 
     def __init__(self, line: socket.socket, timeout_s: float = 60.0) -> None:
         self._line = line
         self._line.settimeout(timeout_s)
 
     def allocate(self, count: int) -> int:
-        """Allocate device memory of `count` bytes; return its address."""
+        """Allocate `count` bytes; return their address or raise HarnessError."""
         reply = self._ask(ControlCall.ALLOCATE, [count])
         if reply.error or not reply.words[0]:
             raise HarnessError(f"The virtual GPU has no {count} bytes left for arguments; use a smaller case.")
         return reply.words[0]
 
     def memory(self) -> tuple[int, int]:
-        """Return the free and all bytes of device memory."""
+        """Return free and total bytes of device memory."""
         free, total = self._ask(ControlCall.MEMORY, []).words[:2]
         return free, total
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes into device memory."""
+        """Write device memory; raise HarnessError outside an allocation."""
         if self._ask(ControlCall.WRITE, [address], data).error:
             raise HarnessError(f"{len(data)} bytes at {address:#x} of the virtual GPU cannot be written.")
 
     def fill(self, address: int, value: int, element_bytes: int, count: int) -> None:
-        """Put the same element into device memory, `count` times: poison."""
+        """Fill device memory with one element, `count` times."""
         if self._ask(ControlCall.FILL, [address, value, element_bytes, count]).error:
             raise HarnessError(f"{count} elements at {address:#x} of the virtual GPU cannot be filled.")
 
     def read(self, address: int, count: int) -> bytes | None:
-        """Read device memory; return None if the bytes do not lie inside one allocation."""
+        """Read device memory, or None outside one allocation."""
         reply = self._ask(ControlCall.READ, [address, count])
         return None if reply.error or len(reply.payload) != count else reply.payload
 
     def answers(self) -> bool:
-        """Whether the executor is there at all; `Mute` where it is and does not answer."""
+        """Return whether the executor lives; raise Mute if silent."""
         try:
             self._ask(ControlCall.READ, [0, 0])
         except Mute:
@@ -91,7 +98,9 @@ class Control:
         return True
 
     def facts(self, finish: bool = True, forget: bool = True) -> Facts:
-        """Return findings and counters. `finish` first runs work that nobody waited for; `forget` then clears both."""
+        """Return findings and counters of the executor."""
+        # `finish` first runs work that no stream waited for, as a device synchronize would. `forget` then
+        # clears both, so that the next call starts from zero.
         reply = self._ask(ControlCall.FACTS, [FINISH * finish | FORGET * forget])
         try:
             return Facts.parse(reply.payload)
@@ -99,6 +108,7 @@ class Control:
             raise HarnessError(f"The executor's facts cannot be read: {error}") from None
 
     def _ask(self, call: ControlCall, words: Sequence[int], data: bytes = b"") -> ControlReply:
+        """Send one request; return its reply or raise Gone."""
         padded = [*words, *(0,) * (16 - len(words))]
         try:
             self._line.sendall(REQUEST.pack(MAGIC, call, *padded, len(data)))
@@ -111,6 +121,9 @@ class Control:
             raise Gone(str(error)) from None
 
     def _take(self, count: int) -> bytes:
+        """Receive exactly `count` bytes, or raise Gone."""
+        # The executor has parsed bytes of a candidate, so its announced size is bounded before memory is
+        # allocated.
         if count > MOST_BYTES:
             raise Gone(f"it announced {count} bytes")
         taken = bytearray(count)

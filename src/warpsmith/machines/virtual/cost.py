@@ -1,8 +1,7 @@
-"""The cost model: counters of a launch to a modelled time, and the resource that binds it.
-
-Each resource gives a lower bound for one launch; the largest binds. What an SM has of its own is stretched by the last
-wave of blocks, which leaves SMs idle. Judged only by rank within a task and shape, never as a clock.
-"""
+"""The cost model: modelled time and binding resource of a launch."""
+# Each resource gives a lower bound for one launch, and the largest bound binds. Bounds of an SM's own
+# resources are stretched by the last, partly filled wave of blocks. The model is validated by rank within
+# one task and shape; it is never used as a clock.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,20 +25,20 @@ UNSLOTTED = (*FOLDED, "wgmma")  # wgmma is counted by how much it multiplies, no
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """One launch: the bound of each resource in microseconds, and what starting it costs."""
+    """One launch: bounds in microseconds, and its start cost."""
 
     bounds_us: Mapping[str, float]
     start_us: float
 
     @property
     def binding(self) -> str:
-        """The resource with the largest bound; `launch` when starting costs more than running."""
+        """The resource with the largest bound, or `launch`."""
         name = max(self.bounds_us, key=self.bounds_us.__getitem__)
         return name if self.bounds_us[name] > self.start_us else "launch"
 
     @property
     def us(self) -> float:
-        """The modelled time of the launch."""
+        """The modelled microseconds of the launch."""
         return self.start_us + max(self.bounds_us.values())
 
     def modelled(self, gpu: Description) -> ModelledTime:
@@ -49,7 +48,7 @@ class LaunchCost:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the blocks of a launch lie on the SMs."""
+    """The distribution of a launch's blocks over the SMs."""
 
     sms: int  # that have work
     waves: int
@@ -58,6 +57,9 @@ class _Shape:
 
     @classmethod
     def of(cls, row: LaunchRow, gpu: Description) -> "_Shape":
+        """Return the distribution from occupancy and grid size."""
+        # `stretch` is whole waves over the real number of waves: 1.5 waves take as long as 2. Below one
+        # wave nothing is stretched, since idle SMs are already missing from `sms`.
         resident = max(1, row.blocks_per_sm)
         slots = gpu.sm_count * resident
         waves = ceil(row.blocks / slots)
@@ -67,7 +69,7 @@ class _Shape:
 
 
 def modelled_cost(row: LaunchRow, gpu: Description) -> LaunchCost:
-    """Return the cost of one launch of a row, by means over its launches."""
+    """Return the mean cost of one launch."""
     shape = _Shape.of(row, gpu)
     own = {name: us * shape.stretch for name, us in (_inside(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
     bounds = _memory(row, gpu) | own | {"latency": _latency(row, gpu, shape)}
@@ -76,7 +78,7 @@ def modelled_cost(row: LaunchRow, gpu: Description) -> LaunchCost:
 
 @dataclass(frozen=True)
 class Transfers:
-    """Copies and memsets of a call: how many, and how many bytes they moved."""
+    """The number and bytes of copies and memsets."""
 
     count: int = 0
     bytes: int = 0
@@ -86,7 +88,9 @@ NO_TRANSFERS = Transfers()
 
 
 def total(rows: Iterable[LaunchRow], gpu: Description, transfers: Transfers = NO_TRANSFERS) -> ModelledTime:
-    """Return the time of a call: launches and transfers one after the other; the largest share binds."""
+    """Return the modelled time of a call."""
+    # Launches and transfers are added up: on one stream they run one after the other. The largest share
+    # is the binding resource of the call.
     shares: dict[str, float] = {"launch": 0.0}
     for row in (rows := tuple(rows)):
         one = modelled_cost(row, gpu)
@@ -100,7 +104,9 @@ def total(rows: Iterable[LaunchRow], gpu: Description, transfers: Transfers = NO
 
 
 def _memory(row: LaunchRow, gpu: Description) -> dict[str, float]:
-    """Return the bounds of memory that all SMs share."""
+    """Return the bounds of memory shared by all SMs."""
+    # DRAM counts distinct bytes only, since repeated reads hit in the caches. Of the sectors that are
+    # loaded again, half are taken to miss the L1.
     counts, launches = row.counters, row.launches
     loaded = SECTOR_BYTES * counts.global_load_sectors
     missed = counts.unique_read_bytes + max(0, loaded - counts.unique_read_bytes) * L1_MISS
@@ -114,7 +120,9 @@ def _memory(row: LaunchRow, gpu: Description) -> dict[str, float]:
 
 
 def _stores_us(row: LaunchRow, gpu: Description) -> float:
-    """Return the time of stores, which bypass the L1; for partly filled sectors the L2 also reads."""
+    """Return the time of stores in microseconds."""
+    # Stores bypass the L1. A sector that is written in part makes the L2 read the rest of the 32 bytes
+    # first, at a lower rate.
     counts = row.counters
     stored = counts.global_store_sectors * SECTOR_BYTES
     parts = max(0, stored - counts.global_store_bytes)
@@ -129,7 +137,9 @@ def _inside(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]
 
 
 def _atomics_us(row: LaunchRow, gpu: Description) -> float:
-    """Return the time of atomics: an L2 slice takes one sector at a time, and lanes on one address queue."""
+    """Return the time of global atomics in microseconds."""
+    # An L2 slice takes one sector at a time, and lanes on the same address queue behind each other. Few
+    # distinct addresses use few slices, which divides the rate.
     counts = row.counters
     lanes = min(counts.atomics, counts.global_store_bytes // LANE_BYTES)  # the rest were on shared memory
     if lanes == 0:
@@ -142,20 +152,24 @@ def _atomics_us(row: LaunchRow, gpu: Description) -> float:
 
 
 def _in_flight(row: LaunchRow) -> float:
-    """Return the loads that a warp has in flight; the compiler moves none past a store."""
+    """Return the loads that a warp has in flight."""
+    # Compilers move no load past a store to memory that may alias, so a loop with one store a load keeps
+    # one load in flight.
     loads, stores = row.counters.global_load_requests, row.counters.global_store_requests
     between = min(1.0, stores / loads) if loads else 1.0
     return 1.0 + (LOADS_IN_FLIGHT - 1.0) * (1.0 - between)
 
 
 def _load_clocks(row: LaunchRow, gpu: Description) -> float:
-    """Return the mean latency of a load in clocks; a first read comes from DRAM."""
+    """Return the mean latency of a load in clocks."""
+    # The first read of a byte comes from DRAM; the counters know the share of distinct bytes.
     loaded = row.counters.global_load_sectors * SECTOR_BYTES
     first = min(1.0, row.counters.unique_read_bytes / loaded) if loaded else 1.0
     return first * gpu.rates.memory_latency_clocks + (1.0 - first) * gpu.rates.hit_latency_clocks
 
 
 def _pipes(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]:
+    """Return the bounds of the arithmetic pipes and of issue."""
     clocks = gpu.clock_mhz * shape.sms
     found = {
         f"{name} pipe": count / row.launches / gpu.pipes.get(name, ISSUE_PER_CLOCK) / clocks
@@ -168,14 +182,18 @@ def _pipes(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]:
 
 
 def _issued(row: LaunchRow) -> float:
-    """Return warp instructions as the GPU has them: one PTX division becomes many."""
+    """Return the issued warp instructions, without folded PTX."""
+    # PTX is not machine code: moves and parameter loads become operands of other instructions and take no
+    # issue slot, while a division becomes many instructions.
     if not row.classes:
         return row.counters.warp_instructions
     return sum(count for name, count in row.classes.items() if name not in UNSLOTTED)
 
 
 def _latency(row: LaunchRow, gpu: Description, shape: _Shape) -> float:
-    """Return the time of the longest warp, one instruction after the other, once a wave."""
+    """Return the time of the longest warp in microseconds."""
+    # A lower bound that no occupancy can hide: dependent instructions of one warp run one after the
+    # other, once for each wave.
     counts = row.counters
     warps = max(1, row.blocks * row.warps_per_block)
     loads = counts.global_load_requests / row.launches / warps

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "gpus"
 
 
 class Rates(Model):
-    """How fast things go for the whole GPU."""
+    """Rates and latencies of a whole GPU."""
 
     copy_bytes_per_s: PositiveFloat
     l2_bytes_per_s: PositiveFloat
@@ -31,7 +31,7 @@ class Rates(Model):
 
 
 class Description(Model):
-    """One GPU to be modelled."""
+    """One modelled GPU."""
 
     name: str
     capability: tuple[int, int]
@@ -49,7 +49,9 @@ class Description(Model):
     @model_validator(mode="before")
     @classmethod
     def _with_known_limits(cls, given: Any) -> Any:
-        """Fill in the limits that the compute capability has; a description says only what differs."""
+        """Add the limits of the compute capability."""
+        # The table in hardware/facts.py has them once. A description overrides only the values that
+        # differ.
         if not isinstance(given, Mapping) or not isinstance(said := given.get("limits", {}), Mapping):
             return given
         known = SM_LIMITS.get(".".join(map(str, given.get("capability", ()))))
@@ -57,6 +59,7 @@ class Description(Model):
 
     @model_validator(mode="after")
     def _measured_rates_exist(self) -> Self:
+        """Raise ValueError if `measured` names no rate."""
         if unknown := set(self.measured) - set(Rates.model_fields):
             raise ValueError(f"measured names {', '.join(sorted(unknown))}, which are no rates")
         return self
@@ -93,7 +96,9 @@ def descriptions() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Description:
-    """Return a GPU by name, or by the path of a file of the same form. Raise if a file takes another GPU's name."""
+    """Return a GPU by name or description file."""
+    # Records are keyed by the GPU's name. A file that takes a known name with other numbers is refused,
+    # because records of both GPUs would be compared.
     path = _path(name)
     found = _read(path)
     if path.parent != FOLDER and found.name.upper() in descriptions() and found != describe(found.name):
@@ -105,12 +110,13 @@ def describe(name: str) -> Description:
 
 
 def gpu_identity(name: str) -> str:
-    """Return the one spelling of a GPU: its name if it is described here, else the path of its description."""
+    """Return a GPU's one spelling: name, else absolute path."""
     found = describe(name).name
     return found if found.upper() in descriptions() else str(Path(name).absolute())
 
 
 def _read(path: Path) -> Description:
+    """Read a description; raise UsageError if unusable."""
     try:
         return Description.model_validate(tomllib.loads(read_text(path)))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
@@ -118,6 +124,7 @@ def _read(path: Path) -> Description:
 
 
 def _path(name: str) -> Path:
+    """Return a description's file; raise UsageError if unknown."""
     if name.endswith(".toml"):
         return Path(name)
     if name.upper() not in descriptions():

@@ -16,12 +16,12 @@ COMPILED = re.compile(r".*/warpsmith-compile-[^/]*/kernel\.cu")  # compile/build
 
 
 def plain_file(path: str) -> str:
-    """Return the file name that the kernel's author knows, without the compiler's folder."""
+    """Return a source path without the compiler's folder."""
     return "kernel.cu" if COMPILED.fullmatch(path) else path
 
 
 class ExecutorFailure(StrEnum):
-    """The first thing that went wrong on the virtual GPU, beyond findings."""
+    """The first failure on the virtual GPU, beyond findings."""
 
     NONE = ""
     UNKNOWN_CALL = "unknown_call"
@@ -67,7 +67,7 @@ class RawFinding(Model):
 
 
 class Facts(Model):
-    """Everything that one call left behind."""
+    """The findings and counters of one call."""
 
     findings: tuple[RawFinding, ...] = ()
     findings_dropped: int = 0
@@ -84,16 +84,18 @@ class Facts(Model):
     @field_validator("log", "detail", mode="before")
     @classmethod
     def _text(cls, raw: Any) -> Any:
-        """Decode bytes that the executor wrote as Latin-1; UTF-8 becomes itself again."""
+        """Decode the executor's text, Latin-1 or UTF-8."""
+        # The executor writes bytes of the candidate's printf as Latin-1, which any bytes are. UTF-8 text
+        # is recovered, and other bytes become replacement characters instead of an error.
         return raw.encode("latin-1", "replace").decode("utf-8", "replace") if isinstance(raw, str) else raw
 
     def time(self, gpu: Description) -> ModelledTime | None:
-        """Return the modelled time of the call, or None if no kernel ran."""
+        """Return the modelled time, or None without a kernel."""
         transfers = Transfers(self.transfers, self.transferred_bytes)
         return total(self.kernels, gpu, transfers) if self.kernels else None
 
     def record(self, gpu: Description, case: str = "") -> VirtualFacts:
-        """Return the facts of the virtual stage, with each kernel's modelled time."""
+        """Return the facts of the virtual stage as a record."""
         unknown = self.failure in (ExecutorFailure.UNKNOWN_CALL, ExecutorFailure.UNKNOWN_INSTRUCTION)
         return VirtualFacts(
             case=case,

@@ -37,7 +37,7 @@ class VirtualMachine:
 
     @classmethod
     def of(cls, gpu: str) -> "VirtualMachine":
-        """Return the machine of a GPU's name or description file."""
+        """Return the machine of a GPU name or file."""
         return cls(describe(gpu))
 
     @property
@@ -56,17 +56,17 @@ class VirtualMachine:
         return self.gpu.arch or arch_of(".".join(map(str, self.gpu.capability)))
 
     def solve(self, opened: "OpenTask", direction: Direction, trial: Trial) -> "Problem":
-        """Return the arguments of a test input and its reference results."""
+        """Return a test input's arguments and reference results."""
         return opened.problem(direction, trial)
 
     def session(
         self, artifact: Path, direction: Direction, signature: Signature, call_s: float = CALL_S
     ) -> VirtualSession:
-        """Return a session that loads the artifact into a worker on this machine."""
+        """Return a session with a worker on this machine."""
         return VirtualSession(artifact, direction.value, signature, self.gpu, call_s=call_s)
 
     def lease(self, need: Need) -> AbstractContextManager[None]:
-        """Hold nothing: any number of evaluations share the CPU."""
+        """Hold nothing: evaluations share the CPU freely."""
         return nullcontext()
 
     def state(self) -> GpuState:

@@ -11,12 +11,15 @@ ENGINE_FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-pthread")
 
 
 def _files(folder: Path) -> list[Path]:
+    """Return the C++ sources below a folder."""
     return sorted(path for path in folder.rglob("*") if path.suffix in (".cpp", ".cc"))
 
 
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """Return the processor behind -march=native, for the cache key: machines may share a cache."""
+    """Return a hash of this processor's features."""
+    # Code for -march=native may use instructions that another machine with the same cache folder lacks,
+    # so the features are part of the build's key.
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -25,7 +28,7 @@ def _processor() -> str:
 
 
 def engine_flags() -> tuple[str, ...]:
-    """Return the compiler flags of the engine on this machine."""
+    """Return the engine's compiler flags on this machine."""
     return (*ENGINE_FLAGS, f"-DWARPSMITH_PROCESSOR={_processor()}")
 
 
@@ -37,14 +40,17 @@ def executor() -> Path:
 
 
 def driver() -> Path:
-    """Build the stand-in for `libcuda.so.1`, for workers that share memory with the evaluator process."""
+    """Build the stand-in for `libcuda.so.1`."""
+    # The C++ library is linked statically, since the file is preloaded into the worker.
     flags = ("-Wl,-soname,libcuda.so.1", "-static-libstdc++", "-static-libgcc")
     sources = [*_files(FOLDER / "driver"), FOLDER / "cudart" / "link.cpp"]
     return build_native("libcuda.so.1", sources, flags, includes=[FOLDER / "cudart", FOLDER / "executor"], shared=True)
 
 
 def runtime(major: int = 13) -> Path:
-    """Build the stand-in for `libcudart.so.MAJOR`; its folder belongs on a worker's library path."""
+    """Build the stand-in for `libcudart.so.MAJOR`."""
+    # The version script exports versioned symbols as NVIDIA's library does; an artifact that was linked
+    # against the real one loads unchanged.
     own = FOLDER / "cudart"
     soname = f"libcudart.so.{major}"
     flags = (

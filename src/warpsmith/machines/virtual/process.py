@@ -36,11 +36,12 @@ class ExecutorSettings:
 
 
 class VirtualGpu:
-    """One executor; leaving the `with` block ends it. `client` is the worker's end of its line: pass it, then close.
+    """One executor process, ended by the `with` block."""
 
-    `lent` are descriptors of memory that a worker can import. The judge writes and reads it without a word, as it does
-    a real GPU's, and so nothing is checked.
-    """
+    # `client` is the worker's end of the executor's socket: the caller passes the descriptor to a worker
+    # and then closes it, else the executor would never see the worker's end. `lent` are descriptors of
+    # memory that a worker can import; the evaluator process writes it directly, so nothing in it is
+    # checked.
 
     def __init__(
         self,
@@ -49,6 +50,9 @@ class VirtualGpu:
         program: Path | None = None,
         lent: Sequence[int] = (),
     ) -> None:
+        """Start an executor with two sockets and lent memory."""
+        # Two sockets: the worker gets one end of the first, the evaluator process one end of the second.
+        # Both other ends are closed here at once, so that a dead executor is seen as a closed socket.
         path, settings = program or executor(), settings or ExecutorSettings()
         self.gpu, self.settings = gpu, settings
         self.client, theirs = socket.socketpair()
@@ -64,12 +68,12 @@ class VirtualGpu:
         self.control = Control(mine, timeout_s=min(settings.answer_s, settings.wall_s))
 
     def end(self) -> ChildOutcome:
-        """End it and say how it had ended."""
+        """Close the connection; return the executor's outcome."""
         self._line.close()
         return self._child.wait()
 
     def kill(self) -> None:
-        """End it now, whatever it is doing."""
+        """Kill the executor at once."""
         self._child.kill()
 
     def __enter__(self) -> "VirtualGpu":
@@ -85,11 +89,14 @@ class VirtualGpu:
 
 
 def _lending(count: int) -> tuple[str, ...]:
+    """Return the executor's arguments for lent memory."""
+    # Without checks, as on a real GPU: shadow memory knows only bytes that passed the executor.
     return (f"lent_from={LENT_FD}", f"lent_count={count}", "check=0") if count else ()
 
 
 def _limits(settings: ExecutorSettings) -> ProcessLimits:
-    """Return process limits with room for shadow memory and the engine's tables."""
+    """Return process limits with room for the engine's tables."""
+    # Device memory, shadow memory of up to the same size, and two GiB for the engine's own tables.
     return ProcessLimits(
         wall_s=settings.wall_s,
         cpu_s=int(settings.wall_s) + 1,

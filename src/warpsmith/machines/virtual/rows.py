@@ -12,7 +12,7 @@ WARP = 32
 
 
 class Counters(Model):
-    """The engine's counters, summed over launches; sectors have 32 bytes."""
+    """The engine's counters, summed over launches."""
 
     thread_instructions: int = 0
     warp_instructions: int = 0
@@ -52,14 +52,14 @@ class LaunchRow(Model):
 
     @property
     def blocks(self) -> int:
-        """Blocks of one launch."""
+        """The blocks of one launch."""
         return prod(self.grid)
 
     @property
     def warps_per_block(self) -> int:
-        """Warps of one block."""
+        """The warps of one block."""
         return ceil(prod(self.block) / WARP)
 
     def occupancy(self, gpu: Description) -> float:
-        """Return the warps that fit on an SM over the warps it can hold."""
+        """Return the share of an SM's warps that fit."""
         return min(1.0, self.blocks_per_sm * self.warps_per_block * WARP / gpu.limits.threads_per_sm)

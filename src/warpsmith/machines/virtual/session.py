@@ -1,8 +1,7 @@
-"""A candidate on the virtual GPU over many calls: its own state persists, all arguments are fresh.
-
-Every tensor lies in an allocation of exactly its size, so the engine itself finds an overrun. Results are read twice:
-where a caller would read them, and after everything that nobody waited for has run.
-"""
+"""A candidate on the virtual GPU over many calls."""
+# The candidate's own state persists; all arguments are fresh. Every tensor lies in an allocation of
+# exactly its size, so the engine itself finds an overrun. Results are read twice: where a caller would
+# read them, and after all work has run.
 
 import secrets
 from collections.abc import Sequence
@@ -55,6 +54,8 @@ if TYPE_CHECKING:
 
 CALL_S = 60.0  # of one call; an endless kernel meets the budget of instructions before on an idle machine
 LIMITS = ProcessLimits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
+# NaN patterns of bfloat16 that are NaN in float16 as well; torch's own NaN is left out, since an honest
+# kernel may return it.
 POISONS = tuple(half for half in range(0x7F81, 0x7FFF) if half != 0x7FC0)  # 0x7FC0 is what a bfloat16 NaN looks like
 PAINTED = 16  # results of earlier calls that are painted anew before each call
 FREED = "The memory of an argument is gone: it was freed, and it is the caller's."
@@ -63,7 +64,7 @@ SETTINGS = ExecutorSettings(instruction_budget=6_000_000_000, memory_bytes=2 << 
 
 
 class _Taken(Exception):
-    """The candidate took or freed memory that a call needs."""
+    """Memory that the candidate took or freed."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         self.failure = Failure(reason, detail)
@@ -71,20 +72,20 @@ class _Taken(Exception):
 
 @dataclass(frozen=True)
 class PlacedTensor:
-    """A tensor of one call in device memory: which argument it belongs to, where it lies, what was put there."""
+    """A tensor of one call in device memory."""
 
     position: int
     address: int
     raw: Raw
 
     def overlaps(self, start: int, length: int) -> bool:
-        """Whether a range of addresses touches it."""
+        """Return whether an address range touches the tensor."""
         return _touch((start, length), (self.address, len(self.raw.data)))
 
 
 @dataclass
 class VirtualSession:
-    """One executor and one worker; `with` starts and ends them."""
+    """One executor and one worker, ended by `with`."""
 
     artifact: Path
     entry: str
@@ -110,7 +111,7 @@ class VirtualSession:
         return self
 
     def _begin(self, opening: ExitStack) -> None:
-        """Start a virtual GPU, and a worker on it that has loaded the artifact."""
+        """Start a virtual GPU and a worker with the artifact."""
         self._virtual = opening.enter_context(VirtualGpu(self.gpu, self.settings))
         policy = worker_policy(self.artifact, runtime().parent, self.limits, {SOCKET_VARIABLE: str(SOCKET_FD)})
         self._child = opening.enter_context(start(policy, [self._virtual.client.fileno()]))
@@ -140,7 +141,7 @@ class VirtualSession:
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """Make one call on the buffers of a slot; mode, cache and clock do not exist here."""
+        """Make one call on a slot; mode and clock have no effect."""
         try:
             if self._seen is None:
                 return self._call(arguments, given, slot)
@@ -152,6 +153,7 @@ class VirtualSession:
         return Shown(self._seen.failure, facts=self._seen.facts)
 
     def _load(self) -> None:
+        """Load the artifact; store a failure."""
         answer = self._talk.load(self.artifact)
         if isinstance(answer, FrameError):
             self._seen = without_answer(self._child, self._virtual, answer)
@@ -159,6 +161,9 @@ class VirtualSession:
             self._seen = Observation(failure)
 
     def _call(self, arguments: "Values", given: "Sequence[Tensor]", slot: int) -> Shown:
+        """Make and observe one call."""
+        # Arguments are written into the buffers of the slot in place: the same slot has the same
+        # addresses, as on a real GPU, so that a cache by pointer shows.
         from warpsmith.machines.worker import to_raw, to_values
 
         self._renew_poison()
@@ -177,7 +182,10 @@ class VirtualSession:
         return self._look(answer, own, lent)
 
     def _look(self, answer: WorkerReply, arguments: Sequence[PlacedTensor], lent: set[int]) -> Shown:
-        """Observe the results as a caller finds them, and again after all work has run."""
+        """Observe results before and after all work has run."""
+        # Facts are read in two spans: errors of the first belong to the call, and work that starts in the
+        # second was never waited for. Results are then fetched again, and a difference means a late
+        # write.
         control, claims = self._control, answer.results if status_failure(answer) is None else ()
         during = control.facts(finish=False)
         found = fetch(control, claims, self.settings)
@@ -210,7 +218,9 @@ class VirtualSession:
         return self._virtual.control
 
     def _place(self, slot: int, position: int, number: int, raw: Raw) -> PlacedTensor:
-        """Write the tensor to the slot's buffer of its size; return its place."""
+        """Write a tensor to its buffer; return its place."""
+        # Buffers are reused by slot, number and size. One buffer a size: an overrun by a byte then leaves
+        # the allocation.
         if not raw.data:
             return PlacedTensor(position, 0, raw)
         key = (slot, number, len(raw.data))
@@ -223,7 +233,9 @@ class VirtualSession:
         return PlacedTensor(position, self._buffers[key], raw)
 
     def _allocated(self, count: int) -> int:
-        """Allocate memory for an argument. Raise if the candidate took what is missing."""
+        """Allocate an argument's memory; raise _Taken if exhausted."""
+        # If our own buffers take more than half of the memory, the case is too large and the error is
+        # ours; else the candidate holds the rest.
         try:
             return self._control.allocate(count)
         except HarnessError:
@@ -233,15 +245,18 @@ class VirtualSession:
             raise _Taken(Reason.MEMORY_LIMIT, FULL.format(count=count)) from None
 
     def _renew_poison(self) -> None:
-        """Draw another half word that is NaN in every floating type, single or doubled."""
+        """Draw poison that is NaN in every float type."""
         self._poison = secrets.choice([half for half in POISONS if half != self._poison])
 
     def _painted(self, raw: Raw) -> Raw:
+        """Return a result's description with poisoned bytes."""
         data = (self._poison.to_bytes(2, "little") * (raw.span_bytes // 2 + 1))[: raw.span_bytes]
         return replace(raw, data=data)
 
     def _paint_returned(self) -> None:
-        """Poison results of earlier calls, so that a result that is only found there again shows."""
+        """Poison results of earlier calls."""
+        # A candidate that returns an old result again then returns poison. The memory is read first:
+        # freed memory is dropped from the list, since a write to it would be an error of ours.
         for at, length in list(self._returned.items()):
             if length < 2 or self._control.read(at, length) is None:
                 del self._returned[at]
@@ -251,6 +266,7 @@ class VirtualSession:
             del self._returned[at]
 
     def _changed(self, arguments: Sequence[PlacedTensor]) -> tuple[int, ...]:
+        """Return the positions of changed arguments."""
         stored = [place for place in arguments if place.raw.data]
         moved = [p.position for p in stored if self._control.read(p.address, len(p.raw.data)) != p.raw.data]
         return tuple(dict.fromkeys(moved))
@@ -258,10 +274,9 @@ class VirtualSession:
     def _aliased(
         self, claims: Sequence[ReportedTensor], arguments: Sequence[PlacedTensor], lent: set[int], old: Sequence[int]
     ) -> tuple[int, ...]:
-        """Return results that touch an argument or any result so far: those belong to the caller.
-
-        One that was not even written in this call (`old`) is told as that.
-        """
+        """Return results that overlap arguments or other results."""
+        # Results of earlier calls belong to the caller, who may still use them. A result that this call
+        # did not write (`old`) is reported as unwritten instead, which explains the defect better.
         now: list[tuple[int, int]] = []
         found: list[int] = []
         for place, claim in enumerate(claims):
@@ -274,7 +289,9 @@ class VirtualSession:
         return tuple(found)
 
     def _unwritten(self, claims: Sequence[ReportedTensor], results: Sequence[Raw], after: Facts) -> tuple[int, ...]:
-        """Return results with bytes never written, by the engine, or not written in this call, by the poison."""
+        """Return results that this call did not write fully."""
+        # Two sources: the engine knows bytes that no kernel ever wrote; the poison shows bytes that only
+        # an earlier call wrote.
         starts = [one.start for one in after.findings if one.checker is Checker.UNINITIALIZED and not one.kernel]
         never = {
             place
@@ -286,7 +303,7 @@ class VirtualSession:
 
 
 def _tensors(values: Sequence[Value]) -> list[tuple[int, int, Raw]]:
-    """Return every tensor with its argument's position and its own number."""
+    """Return every tensor with its position and number."""
     found: list[tuple[int, int, Raw]] = []
     for position, value in enumerate(values):
         parts = value if isinstance(value, tuple) else (value,)
@@ -295,18 +312,21 @@ def _tensors(values: Sequence[Value]) -> list[tuple[int, int, Raw]]:
 
 
 def _to_tensors(results: Sequence[Raw]) -> "tuple[Tensor, ...]":
+    """Return raw results as torch tensors."""
     from warpsmith.machines.worker import to_tensor
 
     return tuple(to_tensor(raw) for raw in results)
 
 
 def _touch(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two ranges of addresses, each a start and a length, share a byte."""
+    """Return whether two address ranges share a byte."""
     return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
 
 
 def _holds(raw: Raw, poison: int) -> bool:
-    """Whether an element is still this call's poison, where that is no number: else only a comparison can tell."""
+    """Return whether an element still holds the poison."""
+    # Every bit pattern of an integer is legal, so only float types can tell; for the others the
+    # comparison decides.
     import torch
 
     from warpsmith.machines.worker import to_tensor
@@ -320,7 +340,7 @@ def _holds(raw: Raw, poison: int) -> bool:
 
 
 def _joined(first: Facts, second: Facts) -> Facts:
-    """Merge the facts of two spans of time."""
+    """Merge facts of two spans; the first failure counts."""
     failed = first if first.failure is not ExecutorFailure.NONE else second
     return failed.model_copy(
         update={

@@ -15,12 +15,15 @@ from warpsmith.machines.worker.values import Raw
 from warpsmith.machines.worker.worker import Conversation
 from warpsmith.records import Failure, Reason
 
+# The driver frees the GPU memory of a process before the process is gone.
 ENDING_S = 10.0  # from the last descriptor closed to the end: a process that holds a GPU is not gone at once
 MUTE = "What the candidate left with the virtual GPU keeps it from answering the judge: {why}."
 
 
 def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observation:
-    """Return the observation of a silent worker; end the executor if its kernel hangs."""
+    """Return the observation of a silent worker."""
+    # The worker's exit code can be forged by the candidate, so the executor is asked whether it still
+    # lives before it is blamed. After a time limit it is killed: its kernel may never end.
     ended = end_silent(child, silence)
     if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
         return executor_gone(child, gpu)
@@ -33,7 +36,9 @@ def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observ
 
 
 def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Observation:
-    """End the worker; return an observation of what stopped the executor."""
+    """End the worker; return why the executor ended."""
+    # A mute executor is the candidate's doing and a time limit. An executor that ran into its own memory
+    # or time limit names that limit; any other end is an error of ours.
     child.kill()
     if isinstance(why, Mute):
         gpu.kill()
@@ -50,7 +55,7 @@ def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Obs
 
 
 def end(child: Child, talk: Conversation, answer: WorkerReply | FrameError) -> ChildOutcome:
-    """Let the worker end, and say how it did."""
+    """End the worker; return its outcome."""
     if isinstance(answer, FrameError):
         return end_silent(child, answer)
     talk.leave()
@@ -58,14 +63,18 @@ def end(child: Child, talk: Conversation, answer: WorkerReply | FrameError) -> C
 
 
 def end_silent(child: Child, silence: FrameError) -> ChildOutcome:
-    """Wait for a worker that closed its channel, since its end explains the silence; kill any other worker."""
+    """Wait for a closed channel's worker, kill any other."""
+    # A closed channel means that the process ends by itself, and its signal or exit code explains the
+    # silence; a kill would hide them.
     if silence.fault not in (FrameFault.MISSING, FrameFault.SHORT) or not child.wait_for_end(ENDING_S):
         child.kill()
     return child.wait()
 
 
 def reply_failure(answer: WorkerReply | FrameError, ended: ChildOutcome, child: Child) -> Failure | None:
-    """Return the failure of an answer, of the end after it, or of surplus bytes; None if there is none."""
+    """Return the failure of an answer or ending, or None."""
+    # Bytes after the last answer fail as well: a worker that writes more than it was asked for does not
+    # follow the protocol.
     if isinstance(answer, FrameError):
         return ending_failure(ended, ended.describe(child.policy), answer)
     if (failure := status_failure(answer)) is not None:

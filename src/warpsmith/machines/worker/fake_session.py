@@ -1,4 +1,4 @@
-"""A session without a worker: answers every call with a function, for tests of what comes after."""
+"""A session without a worker, for tests of its callers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FakeSession:
-    """Calls `answer` with the arguments, and keeps the slots it was called with, and how many calls were timed."""
+    """A session that answers with a function."""
 
     answer: Callable[["Values"], Shown]
     device: str = "fake"

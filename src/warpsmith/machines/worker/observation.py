@@ -11,6 +11,8 @@ from warpsmith.records import Confined, Failure, Reason
 EXECUTOR_GONE = 86  # the worker's exit code when its executor is gone; cudart/link.cpp
 SHOWN = 4000  # characters of the candidate's output
 
+# A status is a claim of the worker's process. None of them maps to a fault of ours, else a candidate
+# could end its evaluation without a verdict.
 STATUS_REASONS = {
     Status.BAD_REQUEST: Reason.BAD_ANSWER,  # a candidate can send it too, so it is not taken for our fault
     Status.NO_LOAD: Reason.NO_ENTRY,
@@ -44,7 +46,7 @@ LIMIT_REASONS = {
 
 @dataclass(frozen=True)
 class Observation:
-    """One call: its results, or the failure; what the virtual GPU saw; what was printed."""
+    """One observed call: results or failure, and facts."""
 
     failure: Failure | None
     results: tuple[Raw, ...] = ()
@@ -55,7 +57,7 @@ class Observation:
 
 
 def status_failure(answer: WorkerReply) -> Failure | None:
-    """Return the failure that an answer reports, or None."""
+    """Return the failure that a reply reports, or None."""
     if answer.status is Status.DONE:
         return None
     text = answer.text.strip() or f"the worker answered {answer.status.name.lower()}"
@@ -63,7 +65,9 @@ def status_failure(answer: WorkerReply) -> Failure | None:
 
 
 def executor_failure(facts: Facts, answered: bool) -> Failure | None:
-    """Return the failure that the virtual GPU saw, or None. A call may survive a lack of memory."""
+    """Return the virtual GPU's failure, or None."""
+    # A refused allocation alone is no failure: a candidate may handle it. It explains a call that gave no
+    # answer.
     if facts.failure is ExecutorFailure.MEMORY and not answered:
         return Failure(Reason.MEMORY_LIMIT, facts.detail)
     reason = FAILURE_REASONS.get(facts.failure)
@@ -71,7 +75,9 @@ def executor_failure(facts: Facts, answered: bool) -> Failure | None:
 
 
 def ending_failure(ended: Ended, sentence: str, fault: FrameError | None) -> Failure:
-    """Return the failure of a worker that ended without a whole answer."""
+    """Return the failure of a worker without an answer."""
+    # From the surest source to the weakest: a limit that we enforced, our own timeout, a signal that the
+    # kernel reports, and last the exit code, which the candidate chooses.
     if ended.stopped is not None and ended.stopped is not Limit.KILLED:
         return Failure(LIMIT_REASONS.get(ended.stopped, Reason.CRASH), f"The candidate was stopped: {sentence}.")
     if fault is not None and fault.fault is FrameFault.LATE:

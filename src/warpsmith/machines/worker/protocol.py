@@ -10,12 +10,14 @@ from typing import Any
 from warpsmith.machines.worker.values import Raw, Value
 from warpsmith.records import Dtype
 
+# All structs are little endian without padding; native/worker_protocol.h has the same layouts.
 HEAD = struct.Struct("<III")
 VALUE = struct.Struct("<ii")
 TENSOR = struct.Struct("<BBHi")
 PLACE = struct.Struct("<QQ")
 RESULT = struct.Struct("<iidII")
 CLOCKS = struct.Struct("<ddI")
+# Bounds of a hostile reply: without them a few bytes could ask for unbounded work or memory.
 MOST_DIMENSIONS, MOST_RESULTS, MOST_BLOCKS = 16, 64, 1 << 16
 MOST_TEXT = 1 << 16  # bytes of what a candidate complains of
 MOST_SAID = 200  # of a worker's reason
@@ -28,7 +30,7 @@ Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the byt
 
 
 class FrameKind(IntEnum):
-    """Kinds of frames."""
+    """The kinds of frames; replies are above 100."""
 
     LOAD = 1
     CALL = 2
@@ -47,7 +49,7 @@ class FrameKind(IntEnum):
 
 
 class ValueKind(IntEnum):
-    """WsKind of abi.h."""
+    """The kinds of values, as WsKind in abi.h."""
 
     NONE = 0
     TENSOR = 1
@@ -59,7 +61,7 @@ class ValueKind(IntEnum):
 
 
 class Status(IntEnum):
-    """How the worker says a call went; below zero are those of abi.h."""
+    """The worker's status of a call; negatives from abi.h."""
 
     DONE = 0
     BAD_REQUEST = 1
@@ -76,12 +78,12 @@ class Status(IntEnum):
 
 
 class MalformedReply(Exception):
-    """An answer that does not say what an answer must."""
+    """A reply that does not follow the protocol."""
 
 
 @dataclass(frozen=True)
 class ReportedTensor:
-    """A result tensor as the worker reports it: bytes, or the address of the bytes."""
+    """A result as the worker reports it, unchecked."""
 
     tensor: Raw
     address: int
@@ -89,7 +91,7 @@ class ReportedTensor:
 
 @dataclass(frozen=True)
 class WorkerReply:
-    """The worker's answer to a load or a call."""
+    """The worker's reply to a load or a call."""
 
     status: Status
     cuda_error: int
@@ -101,7 +103,9 @@ class WorkerReply:
 def call(
     entry: str, values: Sequence[Value], placed: Placed | None, recorded: bool = False, awake: bool = False
 ) -> bytes:
-    """Encode a CALL or an ARM; without `placed`, tensors travel as bytes both ways."""
+    """Encode a CALL or ARM frame."""
+    # With `placed`, tensors already lie in memory that the worker maps, and only coded addresses travel.
+    # Without it the bytes travel in both directions.
     name = entry.encode()
     flags = (0 if placed else RETURN_BYTES) | RECORDING * recorded | AWAKE * awake
     head = HEAD.pack(flags, len(name), len(values))
@@ -109,6 +113,8 @@ def call(
 
 
 def _value(value: Value, placed: Placed | None) -> Iterable[bytes]:
+    """Yield the encoded parts of one value."""
+    # bool stands before int: Python's bool is an int, and the candidate's signature distinguishes them.
     match value:
         case None:
             yield VALUE.pack(ValueKind.NONE, 0)
@@ -130,6 +136,7 @@ def _value(value: Value, placed: Placed | None) -> Iterable[bytes]:
 
 
 def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
+    """Yield the encoded parts of one tensor."""
     dtype = Dtype.from_name(raw.dtype)
     address = placed(raw) if placed else 0
     data = b"" if address else raw.data
@@ -140,18 +147,18 @@ def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
 
 
 def share(arenas: Sequence[tuple[int, int, int]]) -> bytes:
-    """Encode a SHARE: descriptor, bytes and address (0: any) of each arena."""
+    """Encode a SHARE frame: descriptor, bytes, address (0 for any)."""
     return struct.pack("<I", len(arenas)) + b"".join(struct.pack("<iQQ", *arena) for arena in arenas)
 
 
 def go(queued: bool, recorded: bool = False) -> bytes:
-    """Encode a GO."""
+    """Encode a GO frame."""
     return struct.pack("<I", QUEUED * queued | RECORDING * recorded)
 
 
 @dataclass(frozen=True)
 class CapturedOperations:
-    """The captured operations of a call and the addresses of its arenas: a claim, which a replay tests."""
+    """The captured operations of a call, unchecked."""
 
     fault: str  # why it cannot be repeated, if so
     bases: tuple[int, ...]  # of the arenas
@@ -159,7 +166,9 @@ class CapturedOperations:
 
 
 def parse_recorded(payload: bytes) -> CapturedOperations:
-    """Parse a RECORDED. Another confined process reads its bytes, which a candidate may have written."""
+    """Parse a RECORDED frame; raise struct.error if short."""
+    # The operations stay bytes: only the replay process reads them, which is confined. The reason is cut
+    # and stripped of control characters, because it is printed.
     (length,) = struct.unpack_from("<I", payload)
     text, at = payload[4 : 4 + length], 4 + length
     bases = struct.unpack_from("<3Q", payload, at)
@@ -168,14 +177,14 @@ def parse_recorded(payload: bytes) -> CapturedOperations:
 
 
 def play(artifact: str, recording: CapturedOperations) -> bytes:
-    """Encode a PLAY."""
+    """Encode a PLAY frame."""
     path = artifact.encode()
     return struct.pack("<I", len(path)) + path + struct.pack("<3Q", *recording.bases) + recording.operations
 
 
 @dataclass(frozen=True)
 class Timed:
-    """The worker's answer to a GO: clocks and live blocks are claims like the rest."""
+    """The worker's reply to a GO, unchecked."""
 
     answer: WorkerReply
     event_us: float
@@ -184,7 +193,9 @@ class Timed:
 
 
 def parse_timed(payload: bytes) -> Timed:
-    """Parse a TIMED frame, or raise MalformedReply. A reported time of zero counts as a nanosecond."""
+    """Parse a TIMED frame or raise MalformedReply."""
+    # NaN and infinity are refused: they would pass every comparison of a rule. A time of zero counts as a
+    # nanosecond, so that no ratio divides by zero.
     reader = _Reader(payload)
     event_us, host_us, count = reader.unpack(CLOCKS)
     if count > MOST_BLOCKS:
@@ -212,6 +223,9 @@ def parse(payload: bytes) -> WorkerReply:
 
 
 def _claim(reader: "_Reader") -> ReportedTensor:
+    """Parse one reported result, or raise MalformedReply."""
+    # Sizes are checked before torch sees them: a product of sizes and strides above 2^63 overflows inside
+    # torch.
     kind, _ = reader.unpack(VALUE)
     if kind != ValueKind.TENSOR:
         raise MalformedReply(f"a result of kind {kind}")
@@ -231,20 +245,23 @@ def _claim(reader: "_Reader") -> ReportedTensor:
 
 
 class _Reader:
-    """Takes packed fields from the front, and refuses to take what is not there."""
+    """A reader of packed fields that checks bounds."""
 
     def __init__(self, payload: bytes) -> None:
         self._payload, self._at = payload, 0
 
     @property
     def left(self) -> int:
+        """The bytes that are not read yet."""
         return len(self._payload) - self._at
 
     def take(self, count: int) -> bytes:
+        """Return the next bytes, or raise MalformedReply."""
         if count > self.left:
             raise MalformedReply(f"{count} bytes were due where {self.left} are left")
         self._at += count
         return self._payload[self._at - count : self._at]
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Return the next fields, or raise MalformedReply."""
         return layout.unpack(self.take(layout.size))

@@ -23,16 +23,16 @@ NOT_THERE = "Result {number} does not lie in device memory, or the results toget
 
 
 class Sandbox(Protocol):
-    """A place where a candidate runs once. Its failures are observations; only a failing harness raises."""
+    """A place for one call in a fresh process."""
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
-        """Load the artifact in a fresh process, call `entry` once, and say what happened."""
+        """Load an artifact, call `entry` once, return the observation."""
         ...
 
 
 @dataclass(frozen=True)
 class FakeSandbox:
-    """Gives the same observation for every candidate; for tests of what comes after."""
+    """A sandbox with one given observation."""
 
     observation: Observation
 
@@ -43,7 +43,7 @@ class FakeSandbox:
 
 @dataclass(frozen=True)
 class VirtualSandbox:
-    """The virtual GPU, whose device memory the evaluator process writes and reads."""
+    """A sandbox on the virtual GPU."""
 
     gpu: Description = field(default_factory=lambda: describe("H200"))
     settings: ExecutorSettings = field(default_factory=ExecutorSettings)
@@ -65,10 +65,10 @@ class VirtualSandbox:
 
 @dataclass(frozen=True)
 class CudaSandbox:
-    """A real GPU, with NVIDIA's runtime from `runtime_folder`; tensors travel as bytes.
+    """A sandbox on a real GPU; tensors travel as bytes."""
 
-    `around` is the command line of a tool that starts the worker and watches it; it may read `tool_paths`.
-    """
+    # `around` is the command line of a tool that starts the worker. The tool reads its own files, hence
+    # `tool_paths`.
 
     runtime_folder: Path
     limits: ProcessLimits = CUDA_LIMITS
@@ -77,7 +77,7 @@ class CudaSandbox:
     uuid: str = ""  # of the GPU; empty: the first visible one
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value], calls: int = 1) -> Observation:
-        """Make some calls that are alike on the first GPU; return what the last one showed, or the first failure."""
+        """Make equal calls; return the last or the first failed one."""
         more = {**visible_gpu(self.uuid), **(UNDER_TOOL if self.around else {})}
         policy = worker_policy(artifact, self.runtime_folder, self.limits, more, devices=True)
         tools = (*machine_paths(), *self.tool_paths) if self.around else ()
@@ -94,7 +94,7 @@ class CudaSandbox:
 
 
 def call_repeatedly(talk: Conversation, artifact: Path, payload: bytes, calls: int = 1) -> WorkerReply | FrameError:
-    """Load an artifact and make some calls that are alike; return the last answer, or the first that is failure."""
+    """Load an artifact and repeat a call; stop at a failure."""
     answer = talk.load(artifact)
     for _ in range(calls):
         if isinstance(answer, FrameError) or status_failure(answer):
@@ -106,6 +106,7 @@ def call_repeatedly(talk: Conversation, artifact: Path, payload: bytes, calls: i
 def _observe_virtual(
     child: Child, gpu: VirtualGpu, artifact: Path, entry: str, arguments: Sequence[Value]
 ) -> Observation:
+    """Make one call; return its observation."""
     payload = call(entry, arguments, lambda raw: _place(gpu.control, raw))
     talk = Conversation(child, child.policy.limits.wall_s)
     answer = call_repeatedly(talk, artifact, payload)
@@ -123,6 +124,7 @@ def _observe_virtual(
 
 
 def _place(control: Control, raw: Raw) -> int:
+    """Write a tensor to new device memory; 0 if empty."""
     if not raw.data:
         return 0
     address = control.allocate(len(raw.data))
@@ -131,11 +133,9 @@ def _place(control: Control, raw: Raw) -> int:
 
 
 def fetch(control: Control, claims: Sequence[ReportedTensor], settings: ExecutorSettings) -> list[Raw | None]:
-    """Return results with their bytes; None for a result outside of device memory.
-
-    None of them where they are together more than that holds: views of one allocation could be many times what a caller
-    has room for.
-    """
+    """Return results with bytes; None outside device memory."""
+    # Views of one allocation may together be many times larger than the memory of the caller, so above
+    # the device's own size no result is read.
     together = sum(max(claim.tensor.copied_bytes, claim.tensor.span_bytes) for claim in claims)
     if together > settings.memory_bytes:
         return [None] * len(claims)
@@ -143,6 +143,7 @@ def fetch(control: Control, claims: Sequence[ReportedTensor], settings: Executor
 
 
 def _fetched(control: Control, claim: ReportedTensor) -> Raw | None:
+    """Return one result with its bytes, or None."""
     raw = claim.tensor
     data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
     return None if data is None else replace(raw, data=data)

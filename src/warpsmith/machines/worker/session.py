@@ -1,8 +1,7 @@
-"""A candidate that stays loaded over many calls: the interface that checking and timing share on either device.
-
-A session copies the arguments into the buffers of a slot (the same slot is the same addresses), poisons every byte that
-the call may return, sees the device idle, lets the worker call, and looks at what is there afterwards.
-"""
+"""The interface of a loaded candidate, shared by checking and timing."""
+# A session copies the arguments into the buffers of a slot (the same slot has the same addresses),
+# poisons every byte that the call may return, waits for an idle device, lets the worker call, and
+# observes the memory afterwards.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """How a call is made on a real GPU; the virtual one knows no difference."""
+    """The mode of a call on a real GPU."""
 
     IDLE = "idle"  # from an idle device: what a single call costs, launch included
     QUEUED = "queued"  # behind a gate of bounded time, so that launch gaps are hidden
@@ -28,7 +27,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Clocks:
-    """Raw times of one call in microseconds: claims of the worker, but `wall_us` and `flush_us` are the evaluator's."""
+    """Raw times of one call in microseconds."""
+
+    # `event_us` and `host_us` are claims of the worker's process. `wall_us` and `flush_us` are measured
+    # by the evaluator process, and only they can confirm a claim.
 
     event_us: float
     host_us: float  # until the candidate's function returned
@@ -38,13 +40,15 @@ class Clocks:
 
     @property
     def beside_us(self) -> float:
-        """The wait beyond the claimed time: the way there and back, and all that the claim leaves out."""
+        """The evaluator's wait beyond the claimed event time."""
+        # The way there and back, and any work that the events leave out. An empty kernel's wait is the
+        # zero of this scale.
         return self.wall_us - self.event_us
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One observed call: the results on the evaluator's device or the failure, and all side effects."""
+    """One observed call, with all side effects."""
 
     failure: Failure | None
     results: tuple["Tensor", ...] = ()
@@ -59,11 +63,11 @@ class Shown:
 
 
 class Session(Protocol):
-    """A loaded candidate. Its failures are values; after one with failure every further call repeats that failure."""
+    """A loaded candidate; every call after a failure repeats it."""
 
     @property
     def device(self) -> str:
-        """`vgpu` or `cuda`."""
+        """The device: `vgpu` or `cuda`."""
         ...
 
     @property
@@ -80,11 +84,10 @@ class Session(Protocol):
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """Make one call on the buffers of a slot; a call that is not timed leaves cache and device as they are.
-
-        `given` are tensors of the results' shapes for a candidate of plain style, which writes where it is told: the
-        session makes poisoned ones of their layout and passes them after the arguments; they come back as results.
-        """
+        """Make one call on a slot; return its observation."""
+        # `given` have the shapes of the results, for languages whose kernels write into passed tensors:
+        # the session passes poisoned ones after the arguments. A call with `timed` False leaves the cache
+        # and the device as they are.
         ...
 
     def __enter__(self) -> Self: ...

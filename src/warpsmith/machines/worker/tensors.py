@@ -12,7 +12,7 @@ from warpsmith.tasks.inputs import dtype_of
 
 
 def to_raw(tensor: Tensor) -> Raw:
-    """Return a CPU tensor's layout and bytes, from its first element to its last."""
+    """Return a CPU tensor's layout and bytes."""
     bare = Raw(dtype_of(tensor), tuple(tensor.shape), tuple(tensor.stride()), b"")
     kept = tensor.detach()
     data = ctypes.string_at(kept.data_ptr(), bare.span_bytes) if bare.span_bytes else b""
@@ -20,7 +20,7 @@ def to_raw(tensor: Tensor) -> Raw:
 
 
 def to_tensor(raw: Raw) -> Tensor:
-    """Return the tensor of a raw one, with the same strides."""
+    """Return a raw tensor as a torch tensor."""
     dtype: torch.dtype = getattr(torch, raw.dtype)
     if not raw.data:
         return torch.empty_strided(raw.shape, raw.strides, dtype=dtype)
@@ -28,12 +28,15 @@ def to_tensor(raw: Raw) -> Tensor:
 
 
 def to_values(values: Sequence[object], signature: Signature | None = None) -> tuple[Value, ...]:
-    """Return a task's arguments for a worker; integers for float parameters become floats."""
+    """Return a task's arguments as values for a worker."""
+    # Python callers pass 1 for a float parameter; the ABI has separate kinds and would refuse the
+    # integer.
     kinds = [argument.kind for argument in signature.arguments] if signature else [None] * len(values)
     return tuple(_value(value, kind) for value, kind in zip(values, kinds, strict=True))
 
 
 def _value(value: object, kind: ArgumentKind | None) -> Value:
+    """Return one argument as a value; raise TypeError if unknown."""
     if isinstance(value, Tensor):
         return to_raw(value)
     if isinstance(value, tuple):

@@ -10,7 +10,7 @@ from warpsmith.records import Dtype
 
 @dataclass(frozen=True)
 class Raw:
-    """A tensor: `data` reaches from its first element to its last, strides count elements."""
+    """A tensor as bytes, with strides in elements."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -19,7 +19,7 @@ class Raw:
 
     @property
     def span_bytes(self) -> int:
-        """Bytes from the first element to the last, by shape and strides."""
+        """The bytes from the first element to the last."""
         if 0 in self.shape:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
@@ -27,12 +27,13 @@ class Raw:
 
     @property
     def is_addressable(self) -> bool:
-        """Whether torch can describe it: no product of its sizes and strides, in bytes, reaches 2^63."""
+        """Whether all byte offsets are below 2^63."""
         return fits_int64(self.shape, self.strides, Dtype.from_name(self.dtype).bytes)
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes of a copy: more than it spans, where elements share memory."""
+        """The bytes of a contiguous copy."""
+        # Strides may repeat elements, for example with stride 0, so a copy can be larger than the span.
         return prod(self.shape) * Dtype.from_name(self.dtype).bytes
 
 
