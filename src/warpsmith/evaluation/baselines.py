@@ -31,6 +31,7 @@ from warpsmith.tasks.formats import TaskFormat, find
 from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import folders
 
+# The lower quartile of the flush times is used, which needs a few dozen of them.
 FLUSHES = 25
 INTENSE = 8.0  # operations a byte: norms and gates stay below, products of matrices and convolutions do not
 
@@ -40,7 +41,7 @@ HostFor = Callable[[str, ExitStack], BaselineHost]
 
 @dataclass(frozen=True)
 class Wanted:
-    """One case of a task in one direction."""
+    """A case whose baselines are to be measured."""
 
     target: str
     task: Task
@@ -49,7 +50,7 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """Task, direction and case, as a line shows them."""
+        """The task, direction and case as one text."""
         return f"{self.task.name} {self.direction} {self.case.name}"
 
 
@@ -68,22 +69,22 @@ class BaselineScope:
         return cls(now.hardware, now.torch, modes)
 
     def path(self, one: Wanted) -> Path:
-        """Return the file in which an evaluation looks for a case's baselines."""
+        """Return the file of a case's baselines."""
         return baseline_path(self.hardware, self.torch_version, one.task, one.direction, one.case)
 
     def kept(self, one: Wanted, flush_us: float) -> Baselines | None:
-        """Return the stored baselines of a case, or None if there are none or the GPU has drifted."""
+        """Return stored baselines, or None if missing or drifted."""
         return load_baselines(self.path(one), flush_us)
 
     def whole(self, one: Wanted, flush_us: float) -> bool:
-        """Return whether every mode of a case is stored and has not drifted."""
+        """Return whether every mode is stored and has not drifted."""
         found = self.kept(one, flush_us)
         return found is not None and not found.missing_modes(self.modes)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A case whose modes were compiled, with the errors of the others."""
+    """A case with its compiled modes, and errors."""
 
     one: Wanted
     seconds: float
@@ -91,7 +92,7 @@ class Prepared:
 
 
 class BaselineRow(Model):
-    """A case with its baselines, measured now or left as stored, or the error."""
+    """A case with its stored or measured baselines, or the error."""
 
     task: str
     direction: Direction
@@ -102,7 +103,7 @@ class BaselineRow(Model):
 
 
 def wanted(targets: Sequence[str], direction: Direction | None = None) -> list[Wanted]:
-    """Return the timing cases of tasks, or of the whole suite, in one or both directions."""
+    """Return the timing cases of tasks, or of the suite."""
     found: list[Wanted] = []
     for target in targets or folders():
         with open_task(target) as opened:
@@ -115,11 +116,10 @@ def wanted(targets: Sequence[str], direction: Direction | None = None) -> list[W
 
 
 def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
-    """Return the modes that can be compiled while others use the GPU.
-
-    A mode under a CUDA graph compiles the same code as without. Compiled code of foreign tasks is not stored. With
-    max-autotune torch chooses the kernel of a product by timing, and would store the choice.
-    """
+    """Return the modes that can be compiled beside other GPU work."""
+    # A mode under a CUDA graph compiles the same code as the mode without. Compiled code of foreign tasks
+    # is not stored: a later process would run code that foreign code wrote. With max-autotune torch picks
+    # the kernel of a product by timing; on a shared GPU it would pick, and store, a wrong one.
     if find(one.target).form is not TaskFormat.SUITE:
         return ()
     compilers = {TorchMode.from_name(mode).compiler for mode in modes}
@@ -128,7 +128,7 @@ def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
 
 
 def multiplies(task: Task) -> bool:
-    """Return whether a task may be a product of matrices or a convolution: two tensors, and much work a byte."""
+    """Return whether a task may be a product or convolution."""
     if not task.forward.is_product:
         return False
     cases = task.group_or_first(Group.TIMING)
@@ -136,10 +136,9 @@ def multiplies(task: Task) -> bool:
 
 
 def prepare(every: Sequence[Wanted], modes: Sequence[str], start: Start, jobs: int) -> Iterator[Prepared]:
-    """Compile each case in one of `jobs` processes; yield each as it is done.
-
-    The threads are daemons: an interrupt does not wait for a compiler, and the processes end with this one.
-    """
+    """Compile each case in one of `jobs` processes."""
+    # The threads are daemons: an interrupt does not wait for a compiler of minutes, and the processes end
+    # with this one. A None for each thread ends the queue.
     waiting: SimpleQueue[Wanted | None] = SimpleQueue()
     done: SimpleQueue[Prepared | None] = SimpleQueue()
     working = min(jobs, len(every))
@@ -161,10 +160,10 @@ def measure_each(
     flush_us: Callable[[], float],
     hosts: HostFor = open_baseline_host,
 ) -> Iterator[BaselineRow]:
-    """Time each case alone on the GPU and store it; yield a row as each is done.
-
-    With `believed_us`, the flush time of now, stored baselines that have not drifted from it are left.
-    """
+    """Time each case alone on the GPU; yield a row each."""
+    # With `believed_us`, the flush time of now in microseconds, stored baselines that have not drifted
+    # are not measured again. Cases of one task follow each other, so that a foreign task's process is
+    # started once.
     for target, cases in groupby(every, key=lambda one: one.target):
         with _released() as until:
             host = hosts(target, until)
@@ -175,7 +174,8 @@ def measure_each(
 
 @contextmanager
 def _released() -> Iterator[ExitStack]:
-    """Yield a stack that is closed under a shared lease, since freeing GPU memory would disturb a timed kernel."""
+    """Yield a stack that closes under a shared lease."""
+    # Freeing GPU memory synchronizes the device, which would disturb a kernel that another process times.
     until = ExitStack()
     try:
         yield until
@@ -185,7 +185,7 @@ def _released() -> Iterator[ExitStack]:
 
 
 def measure_flush_us() -> float:
-    """Measure the typical time of a flush in this process."""
+    """Return the typical flush time in microseconds."""
     from warpsmith.evaluation.timing import typical_flush_us
     from warpsmith.machines.cuda.flush import flush
 
@@ -193,7 +193,7 @@ def measure_flush_us() -> float:
 
 
 def _intensity(task: Task, direction: Direction, case: Case) -> float:
-    """Return operations a byte, or infinity for a task without formulas."""
+    """Return operations a byte; infinity without formulas."""
     flops, moved = task.flops(direction, case), task.bytes(direction, case)
     return float("inf") if flops is None or moved is None else flops / moved
 
@@ -201,7 +201,8 @@ def _intensity(task: Task, direction: Direction, case: Case) -> float:
 def _work(
     modes: Sequence[str], start: Start, waiting: "SimpleQueue[Wanted | None]", done: "SimpleQueue[Prepared | None]"
 ) -> None:
-    """Compile waiting cases in one process; put a None at the end, also after an error."""
+    """Compile waiting cases; put None at the end."""
+    # The None comes after an error too, else the caller would wait for this thread for ever.
     try:
         with closing(ResidentHost(start)) as host:
             for one in iter(waiting.get, None):
@@ -211,6 +212,7 @@ def _work(
 
 
 def _prepared(one: Wanted, host: BaselineHost, modes: Sequence[str]) -> Prepared:
+    """Compile every preparable mode of one case."""
     request = baseline_request(one.target, one.task, one.direction, one.case).model_copy(update={"samples": 0})
     failed: dict[str, str] = {}
     with lease(Need.SHARED):
@@ -228,6 +230,7 @@ def _prepared(one: Wanted, host: BaselineHost, modes: Sequence[str]) -> Prepared
 def _measured(
     one: Wanted, place: BaselineScope, host: BaselineHost, kept: Baselines | None, flush_us: Callable[[], float]
 ) -> BaselineRow:
+    """Return a case's baselines, stored or measured now."""
     request = baseline_request(one.target, one.task, one.direction, one.case)
     try:
         if kept and not kept.missing_modes(place.modes):
@@ -241,6 +244,7 @@ def _measured(
 
 
 def _row(one: Wanted, baselines: Baselines | None = None, left: bool = True, error: str = "") -> BaselineRow:
+    """Return a row; `left` means that stored times were kept."""
     return BaselineRow(
         task=one.task.name,
         direction=one.direction,

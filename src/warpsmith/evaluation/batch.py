@@ -36,7 +36,7 @@ LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
 
 
 class BadLine(Model):
-    """The line for a candidate that could not be evaluated, with the error."""
+    """The output line of a candidate without an evaluation."""
 
     error: str
     line: int
@@ -45,13 +45,15 @@ class BadLine(Model):
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder that the paths of a batch are relative to, and whether they may lead out of it."""
+    """The folder of a batch's kernel files."""
 
     path: Path
     outside: bool = False
 
     def read(self, name: str) -> str:
-        """Return the text of a kernel's file. Raise UsageError if it lies elsewhere, symbolic links resolved."""
+        """Return a kernel's text; raise UsageError outside the folder."""
+        # Links are resolved first. The text becomes part of a record, so a batch of a stranger must not
+        # copy a private file into its results.
         place = self.path / name
         if not self.outside and not _resolved(place).is_relative_to(_resolved(self.path)):
             raise UsageError(
@@ -61,7 +63,7 @@ class Folder:
 
 
 class Early(Model):
-    """A result that is ready before earlier ones, with the digest of its request: a result does not name it."""
+    """A result that is ready before earlier ones."""
 
     input: str
     line: str
@@ -69,7 +71,7 @@ class Early(Model):
 
 @dataclass(frozen=True)
 class BatchLine:
-    """One line of a batch: its number, its text, and the candidate or the error."""
+    """One line of a batch: its candidate or error."""
 
     number: int
     text: str
@@ -82,10 +84,9 @@ class BatchLine:
 
 
 def read_requests(path: Path, outside: bool = False) -> list[BatchLine]:
-    """Return the candidates of a file; a line that is none says why.
-
-    Kernels lie below the folder of the file, unless `outside` allows more: their text becomes part of a record.
-    """
+    """Return the candidates of a file, with errors as lines."""
+    # A line that is no candidate does not end the batch: the results have one line for each request, in
+    # the same order.
     lines = [line.decode("utf-8", "replace").strip() for line in read_file(path, RECORDS_BYTES).split(b"\n")]
     folder = Folder(path.parent, outside)
     return [_request(number, line, folder) for number, line in enumerate(lines, 1) if line]
@@ -98,7 +99,9 @@ def run_batch(
     judge: Judge | None = None,
     ahead: "Ahead | None" = None,
 ) -> Iterator[str]:
-    """Yield a line for each request in order, as soon as all earlier ones are done; evaluate `jobs` at a time."""
+    """Yield a result line for each request, in order."""
+    # At most twice `jobs` requests are submitted ahead. The generator waits for the oldest one, so memory
+    # stays bounded however slow the reader is.
     fixed = checked(config)
     with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
         line, waiting = partial(_line, config=fixed, judge=judge or grade, ahead=ahead), iter(requests)
@@ -109,7 +112,10 @@ def run_batch(
 
 
 class Results:
-    """A file of results that grows by whole lines; half a line that a crash left is dropped when it is opened."""
+    """A file of results that grows by whole lines."""
+
+    # A crash may leave half a line. It is cut off when the file is opened, so that the next append begins
+    # a line.
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -124,7 +130,7 @@ class Results:
         self.lines = [line.decode("utf-8", "replace") for line in whole.split(b"\n") if line.strip()]
 
     def left(self, requests: Sequence[BatchLine], config: EvaluationConfig) -> Sequence[BatchLine]:
-        """Return the requests without a result. Raise UsageError if the file holds results of other candidates."""
+        """Return requests without a result; raise UsageError on a mismatch."""
         fixed = config.replace(device=settle_device(config.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
             if not _is_for(line, request, fixed):
@@ -140,19 +146,26 @@ class Results:
         return requests[len(self.lines) :]
 
     def add(self, line: str) -> None:
-        """Append one line by one write, and sync it to the disk."""
+        """Append one line by one write and sync it."""
+        # An unbuffered append of one write is never interleaved with another process; fsync makes the
+        # line survive a power failure.
         with explain_write_errors(self.path), self.path.open("ab", buffering=0) as out:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
 
 
 class Ahead:
-    """A file of results that wait for earlier ones: a kill then costs running evaluations only."""
+    """A file of results that wait for earlier ones."""
+
+    # Results are written in order. Without this file a kill would lose every finished evaluation behind a
+    # slow one.
 
     def __init__(self, results: Results) -> None:
         self._path = results.path.with_name(f"{results.path.name}.ahead")
         self._file, self._adding = Results(self._path), Lock()
         early = [one for line in self._file.lines if isinstance(one := Early.read(line), Early)]
+        # A result may stand in both files after a kill between two writes. Lines that the result file
+        # holds already are subtracted, one for one.
         done = Counter(results.lines)
         self._found: dict[tuple[str, str], list[str]] = {}
         for one in early:
@@ -161,7 +174,7 @@ class Ahead:
                 self._found.setdefault((one.input, _key_of_line(one.line)), []).append(one.line)
 
     def take(self, request: BatchLine, config: EvaluationConfig) -> str | None:
-        """Return an earlier run's result for a request, or None. Each is used once: a kernel may occur twice."""
+        """Return an early result of a request, or None."""
         with self._adding:
             found = self._found.get((digest(request.text), request.key(config)))
             return found.pop() if found else None
@@ -172,11 +185,12 @@ class Ahead:
             self._file.add(Early(input=digest(request.text), line=line).text())
 
     def over(self) -> None:
-        """Delete the file: every result has been written in order."""
+        """Delete the file after the last result."""
         self._path.unlink(missing_ok=True)
 
 
 def _request(number: int, text: str, folder: Folder) -> BatchLine:
+    """Return one parsed line, with the error if unusable."""
     if len(text) > LINE_BYTES:
         return BatchLine(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
     try:
@@ -196,7 +210,7 @@ def _request(number: int, text: str, folder: Folder) -> BatchLine:
 
 
 def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
-    """Return a candidate's fields, with the source read from its file and the language found from the source."""
+    """Return a candidate's fields with source and language."""
     path = found.pop("path", None)
     if isinstance(path, str) and "source" not in found:
         found["source"] = folder.read(path)
@@ -209,7 +223,7 @@ def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
 
 
 def _resolved(path: Path) -> Path:
-    """Return a path without symbolic links. Raise UsageError if no file can have it."""
+    """Return a path without links; raise UsageError if impossible."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a zero byte
@@ -217,10 +231,9 @@ def _resolved(path: Path) -> Path:
 
 
 def _line(request: BatchLine, config: EvaluationConfig, judge: Judge, ahead: Ahead | None) -> str:
-    """Return a record or an error as one line.
-
-    A fault is not stored early: at an interrupt every running evaluation ends as one.
-    """
+    """Return a record or an error as one line."""
+    # A fault is not stored early: at an interrupt every running evaluation ends as one, and the next run
+    # must evaluate it again.
     if request.candidate is None:
         return _malformed(request, request.error)
     if ahead and (found := ahead.take(request, config)):
@@ -235,12 +248,15 @@ def _line(request: BatchLine, config: EvaluationConfig, judge: Judge, ahead: Ahe
 
 
 def _malformed(request: BatchLine, why: str) -> str:
+    """Return the output line of an unusable request."""
     error = f"Line {request.number}: {why}"
     return BadLine(error=error, line=request.number, input=digest(request.text)).text()
 
 
 def _is_for(line: str, request: BatchLine, config: EvaluationConfig) -> bool:
-    """Return whether a result belongs to a request. Only suite tasks are compared by name: paths may differ."""
+    """Return whether a result belongs to a request."""
+    # The name of a foreign task may be a path, which differs between machines; only names of suite tasks
+    # are compared.
     record, asked = Record.read(line), request.candidate
     if isinstance(record, Record) and asked is not None and asked.task in folders():
         return record.candidate.task == asked.task and _key_of_line(line) == request.key(config)
@@ -248,6 +264,7 @@ def _is_for(line: str, request: BatchLine, config: EvaluationConfig) -> bool:
 
 
 def _key_of_line(line: str) -> str:
+    """Return a result's key; empty for an unreadable line."""
     record = Record.read(line)
     if isinstance(record, Record):
         return _key(record.candidate, record.options.model_dump())
@@ -256,7 +273,9 @@ def _key_of_line(line: str) -> str:
 
 
 def _key(candidate: Candidate, options: dict[str, Any]) -> str:
-    """Return a key of content and options, without the task's name, which may be a path."""
+    """Return a key of source and options."""
+    # Without the task's name, which may be a path, and without the seed, which is drawn anew for each
+    # evaluation.
     chosen = {name: value for name, value in options.items() if name != "seeds"}
     macros = dict(candidate.macros)
     return digest_json([candidate.direction, candidate.language, macros, candidate.source, chosen])

@@ -1,4 +1,4 @@
-"""What is asked of an evaluation: its options, the policy of this machine, and the machine that they name."""
+"""The options of an evaluation, this machine's policy, and the machine."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -27,10 +27,11 @@ DEVICES = (AUTO, CudaMachine.kind, VirtualMachine.kind, RehearsedMachine.kind)
 
 
 class EvaluationConfig(EvaluationOptions):
-    """The options of an evaluation as a caller chooses them, and its policy, which no record holds.
+    """Options and policy of an evaluation."""
 
-    `tier` is the old name of the knob `effort`: `claim` is `thorough`, `search` is `usual`.
-    """
+    # Policy fields (`trust`, `call_s`) describe this machine and not the candidate, so no record holds
+    # them. `tier` is the old name of the option `effort` and still read: `claim` is `thorough`, `search`
+    # is `usual`.
 
     model_config = ConfigDict(strict=True)
 
@@ -44,7 +45,7 @@ class EvaluationConfig(EvaluationOptions):
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, fields: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Self:
-        """Read the fields. Raise UsageError that names the first wrong option."""
+        """Read fields; raise UsageError that names the wrong one."""
         try:
             found: Self = read(_without_tier(_typed(fields) if info.mode == "json" else fields))
         except ValidationError as error:
@@ -54,23 +55,26 @@ class EvaluationConfig(EvaluationOptions):
 
     @model_serializer(mode="plain")
     def _serialize(self) -> dict[str, Any]:
+        """Return the fields that the caller set."""
+        # Unset fields are left out and take their defaults when the configuration is read again.
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def replace(self, **changes: Any) -> Self:
-        """Return the configuration with some options changed. Raise UsageError for a wrong one."""
+        """Return the configuration with changes; raise UsageError if wrong."""
         replaced = {*changes, *(["effort"] if "tier" in changes else [])}
         given = {name: getattr(self, name) for name in self.model_fields_set - replaced}
         return type(self)(**given, **changes)
 
     def stored(self, seed: int, is_given: bool = False) -> EvaluationOptions:
-        """Return the options as a record holds them. A seed that the caller gave is not secret."""
+        """Return the options as a record holds them."""
+        # A given seed is marked: its inputs are no secret, so the record proves less.
         fields = {name: getattr(self, name) for name in EvaluationOptions.model_fields}
         found = {"gpu": gpu_identity(self.gpu), "seeds": (seed,), "is_seed_given": is_given}
         return EvaluationOptions(**{**fields, **found})
 
 
 def _typed(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a JSON object, which has lists for tuples and strings for enumerations."""
+    """Return JSON fields with tuples and enumerations."""
     groups, defences = fields.get("cases", ()), fields.get("without", ())
     return {
         **fields,
@@ -82,7 +86,7 @@ def _typed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_tier(fields: Any) -> Any:
-    """Return the fields with `effort` for the old option `tier`, unless `effort` is given too."""
+    """Return the fields with `effort` for the old `tier`."""
     if not isinstance(fields, dict) or "tier" not in fields:
         return fields
     rest = {name: value for name, value in fields.items() if name != "tier"}
@@ -94,6 +98,7 @@ def _without_tier(fields: Any) -> Any:
 
 
 def _wrong_option(error: ValidationError, names: Iterable[str]) -> str:
+    """Return a sentence on the first wrong option."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if name not in names:
@@ -102,17 +107,14 @@ def _wrong_option(error: ValidationError, names: Iterable[str]) -> str:
 
 
 def check_modes(names: Iterable[str]) -> None:
-    """Raise UsageError if one of the names is no mode of torch."""
+    """Raise UsageError for a name that is no torch mode."""
     for name in names:
         if name not in MODES:
             raise UsageError(f"Baseline {name} does not exist; torch has these modes: {', '.join(MODES)}.")
 
 
 def settle_device(device: str, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> str:
-    """Return the kind of machine that a device name means here: `auto` is a GPU where there is one.
-
-    Raise MachineError if a GPU is named and there is none.
-    """
+    """Return the machine kind of a device name; raise if absent."""
     if device not in DEVICES:
         raise UsageError(f"Device {device} does not exist; use {', '.join(DEVICES)}.")
     find_gpus = find_gpus or gpus
@@ -124,19 +126,19 @@ def settle_device(device: str, find_gpus: Callable[[], Sequence[Gpu]] | None = N
 
 
 def is_measured(device: str) -> bool:
-    """Return whether a machine of this kind measures times; a virtual GPU models them."""
+    """Return whether this kind of machine measures times."""
     return device != VirtualMachine.kind
 
 
 def machines_for(config: EvaluationOptions) -> tuple[Machine, ...]:
-    """Return the equal machines that options with a settled device name, at least one."""
+    """Return the equal machines that the options name."""
     if config.device == RehearsedMachine.kind:
         return RehearsedMachine.all()
     return CudaMachine.all() if is_measured(config.device) else (VirtualMachine.of(config.gpu),)
 
 
 def machine_for(config: EvaluationOptions, uuid: str = "") -> Machine:
-    """Return the machine of that UUID, or the first one without a UUID. Raise MachineError if the card is gone."""
+    """Return the machine of a UUID; raise MachineError if gone."""
     if not uuid and config.device == CudaMachine.kind:
         return CudaMachine.first()
     found = machines_for(config)

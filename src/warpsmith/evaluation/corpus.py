@@ -18,19 +18,20 @@ from warpsmith.machines.cuda import CudaMachine
 from warpsmith.records import CHANCE, Candidate, Defence, Direction, Model, Reason, Record, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
+# Attacks that gain nothing were timed within 0.7 % of the kernel inside (design/replay.md).
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
 KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "cases", "harmless")
 
 
 class Expected(Model):
-    """A stage and a reason that may catch an attack; an empty stage means any."""
+    """A stage and a reason that may catch an attack."""
 
     stage: str = ""
     reason: Reason
 
 
 class CorpusFile(Model):
-    """One file of a corpus, as its header describes it."""
+    """One file of a corpus with its header's fields."""
 
     path: str
     name: str
@@ -45,7 +46,7 @@ class CorpusFile(Model):
 
 
 class CorpusOutcome(Model):
-    """What came out for one file: where the way ended, and whether that is what should happen."""
+    """The outcome of one file, compared with its header."""
 
     specimen: CorpusFile
     verdict: Verdict
@@ -61,13 +62,14 @@ class CorpusOutcome(Model):
 
     @property
     def is_void(self) -> bool:
-        """Whether it says nothing of the file: our fault, a disturbed GPU, or something that is lacking here."""
+        """Whether the outcome has no verdict on the file."""
         return self.verdict in (Verdict.FAULT, Verdict.SKIP) or self.reason in CHANCE
 
     def as_said(self, bare: bool) -> bool:
-        """Whether it ended where the header says, `bare` when defences were left out; one that says nothing asks only
-        that an attack does not pass. On a GPU the virtual one goes before, and what a check finds may be found there.
-        """
+        """Return whether the outcome matches the header."""
+        # `bare` compares with the line `without:`, for runs that leave defences out. A void outcome only
+        # has to be no pass. On a GPU the virtual GPU runs first and may find a defect that the header
+        # expects of the check.
         if not self.specimen.attack or self.verdict is Verdict.PASS:
             return not self.wrong
         caught = (self.specimen.without or self.specimen.caught) if bare else self.specimen.caught
@@ -76,32 +78,34 @@ class CorpusOutcome(Model):
 
 
 class Audit(Model):
-    """All outcomes, with the rate of successful attacks and the rate of false alarms."""
+    """All outcomes of a corpus, with both error rates."""
 
     outcomes: tuple[CorpusOutcome, ...]
     skipped: tuple[CorpusFile, ...] = ()  # need another device
 
     def count(self, attack: bool, wrong: bool | None = None) -> int:
-        """Return the number of attacks or controls, or of those that went wrong or right."""
+        """Return the number of attacks or controls, by correctness."""
         return sum(1 for one in self._tried if one.specimen.attack is attack and wrong in (None, one.wrong))
 
     @property
     def _tried(self) -> list[CorpusOutcome]:
-        """The outcomes without attacks that have no verdict. A control without a verdict is a false alarm."""
+        """The outcomes without attacks that got no verdict."""
+        # An attack without a verdict says nothing of the defences and leaves the rate. A control without
+        # a verdict stays: an honest kernel that gets none is a false alarm.
         return [one for one in self.outcomes if not (one.specimen.attack and one.is_void)]
 
     @property
     def clean(self) -> bool:
-        """Whether no attack got through and every control passed."""
+        """Whether no attack passed and every control did."""
         return not any(one.wrong for one in self.outcomes)
 
     @property
     def faulty(self) -> bool:
-        """Whether something went wrong on our side."""
+        """Whether an error of warpsmith occurred."""
         return any(one.verdict is Verdict.FAULT for one in self.outcomes)
 
     def summary(self) -> str:
-        """Return both rates in one line, and the number of attacks without a verdict."""
+        """Return both rates in one line, with their denominators."""
         left = len(self.outcomes) - len(self._tried)
         return (
             f"attacks that succeeded: {self.count(True, True)} of {self.count(True)}; "
@@ -111,7 +115,7 @@ class Audit(Model):
 
 
 def read_corpus(folders: Sequence[Path]) -> list[CorpusFile]:
-    """Return the .cu files below the folders that have a header. Raise UsageError if there is none."""
+    """Return corpus files; raise UsageError if there is none."""
     paths = sorted({path for folder in folders for path in _files(folder)})
     found = [specimen for path in paths if (specimen := read_specimen(path)) is not None]
     if not found:
@@ -121,7 +125,7 @@ def read_corpus(folders: Sequence[Path]) -> list[CorpusFile]:
 
 
 def read_specimen(path: Path) -> CorpusFile | None:
-    """Return a file's header, or None if the file is neither an attack nor a control."""
+    """Return a file's header, or None without one."""
     fields = dict(_header(read_text(path)))
     if "attack" not in fields and "control" not in fields:
         return None
@@ -151,10 +155,9 @@ def audit(
     tell: Callable[[CorpusOutcome], None],
     known: Mapping[str, CorpusOutcome] | None = None,
 ) -> Audit:
-    """Evaluate the corpus, `jobs` at a time; call `tell` with each outcome.
-
-    `known` has outcomes of an earlier run by their keys, which are not evaluated again.
-    """
+    """Evaluate the corpus, `jobs` at a time."""
+    # Outcomes of an earlier run in `known` are reused by key. Outcomes are reported as they finish, and
+    # returned in the order of the files.
     fit = [one for one in specimens if one.device != CudaMachine.kind or config.device == CudaMachine.kind]
     found = {one.path: known[key] for one in fit if known and (key := key_of(one, config)) in known}
     left = [one for one in fit if one.path not in found]
@@ -168,21 +171,20 @@ def audit(
 
 
 def way_for(specimen: CorpusFile, config: EvaluationConfig) -> EvaluationConfig:
-    """Return the configuration for one file: with all timing cases if its header asks for them."""
+    """Return the configuration for one file."""
     return config.replace(most_cases=None) if specimen.cases == "all" else config
 
 
 def key_of(specimen: CorpusFile, config: EvaluationConfig) -> str:
-    """Return the key of an outcome: a hash of the file's text and of the configuration."""
+    """Return a hash of a file's text and configuration."""
     tried = [config.device, config.gpu, sorted(config.without), config.most_cases, config.trust]
     return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
 
 
 def untouched(found: Audit, less: EvaluationConfig) -> dict[str, CorpusOutcome]:
-    """Return the outcomes that are the same with fewer defences, by their keys there.
-
-    A sign in the text decides nothing, and what the link policy lets through goes the same way without it.
-    """
+    """Return the outcomes that fewer defences cannot change."""
+    # A sign in the text decides nothing, and a kernel that the link policy lets through goes the same way
+    # without it. Leaving the virtual GPU out changes every outcome.
     if Defence.VIRTUAL in less.without:
         return {}
     ended = ("compile",) if Defence.LINK in less.without else ()
@@ -194,7 +196,7 @@ def untouched(found: Audit, less: EvaluationConfig) -> dict[str, CorpusOutcome]:
 
 
 def read_outcomes(lines: Sequence[str]) -> dict[str, CorpusOutcome]:
-    """Return the outcomes of an earlier run by key; skip other lines, and attacks without a verdict."""
+    """Return an earlier run's outcomes by key, without void ones."""
     found = [one for line in lines if isinstance(one := CorpusOutcome.read(line), CorpusOutcome)]
     return {one.key: one for one in found if one.key and not one.is_void}
 
@@ -202,7 +204,8 @@ def read_outcomes(lines: Sequence[str]) -> dict[str, CorpusOutcome]:
 def examine(
     specimen: CorpusFile, config: EvaluationConfig, seed: int | None = None, by: Grade = grade
 ) -> CorpusOutcome:
-    """Evaluate one file and return its outcome; draw a secret seed unless one is given."""
+    """Evaluate one file and return its outcome."""
+    # An error of warpsmith counts against a control, which should have passed, and not for an attack.
     source = read_text(Path(specimen.path))
     candidate = Candidate(
         task=specimen.task,
@@ -231,7 +234,8 @@ def examine(
 def _honest(
     specimen: CorpusFile, candidate: Candidate, config: EvaluationConfig, record: Record, by: Grade
 ) -> float | None:
-    """Return the time of the honest kernel inside an attack that passed, with the same seed, else None."""
+    """Return the honest kernel's time in an attack, else None."""
+    # With the same seed, so that both times are of the same inputs.
     if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
@@ -239,10 +243,9 @@ def _honest(
 
 
 def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | None = None) -> CorpusOutcome:
-    """Return the outcome of a record compared with the header; `bare` if defences were left out.
-
-    A pass is a success, unless the header says why this one does no harm and it gains no time.
-    """
+    """Return a record's outcome, compared with the header."""
+    # A pass of an attack is a success of the attack, unless the header explains why it does no harm and
+    # the attack gained no time.
     verdict = record.concluded
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
@@ -261,17 +264,19 @@ def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | 
 
 
 def _harmless(specimen: CorpusFile, time_us: float | None, honest_us: float | None) -> bool:
-    """Return whether the header excuses a pass, and the attack is no faster than the honest kernel inside."""
+    """Return whether the header excuses a pass without gain."""
     known = time_us is not None and honest_us is not None
     return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)
 
 
 def _time_us(record: Record) -> float | None:
+    """Return the sum of all cases' microseconds, or None."""
     cases = record.timing.cases if record.timing else ()
     return sum(case.time.us for case in cases) or None
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """Yield the .cu files of a folder or file."""
     if folder.is_file():
         yield folder
     elif folder.is_dir():
@@ -281,7 +286,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _header(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields of the comment lines at the start of a file."""
+    """Yield the fields of a file's first comment lines."""
     for line in text.splitlines():
         if not line.startswith("//"):
             return
@@ -290,7 +295,9 @@ def _header(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _expected(text: str) -> Iterator[Expected]:
-    """`check wrong_value, findings`: a stage holds for the reasons after it until another is named; `?` is unknown."""
+    """Yield the expectations of a header's line."""
+    # The form is `check wrong_value, findings`: a stage holds for all reasons after it until the next
+    # stage. `?` stands for an unknown reason.
     stage = ""
     for part in (part.strip() for part in re.split("[,;]", text) if part.strip() not in ("", "?")):
         words = part.split()

@@ -1,4 +1,4 @@
-"""Describe the machine and its software for a record."""
+"""The machine and its software, as a record describes them."""
 
 import importlib.metadata
 import platform
@@ -14,7 +14,7 @@ from warpsmith.records import Confined, Environment
 
 
 def environment(machine: Machine) -> Environment:
-    """Return the machine and its software as a record keeps them."""
+    """Return the machine and its software for a record."""
     now = machine.state()
     return Environment(
         device=machine.name,
@@ -34,7 +34,8 @@ def environment(machine: Machine) -> Environment:
 
 
 def toolchain() -> str:
-    """Return the compiler's version, or an empty text without one: the compile stage reports that."""
+    """Return the compiler's version; empty without a compiler."""
+    # The compile stage reports a missing compiler. A record without one is still useful.
     try:
         return Toolchain.find().version
     except MachineError:
@@ -43,5 +44,6 @@ def toolchain() -> str:
 
 @cache
 def confinement(devices: bool) -> Confined:
-    """Return the confinement that this machine grants, tried once in each process."""
+    """Return this machine's confinement, probed once a process."""
+    # The probe starts a confined child, so every evaluation of a batch shares one answer.
     return probe_confinement(devices)

@@ -1,4 +1,4 @@
-"""From a candidate to its record: the stages of a machine, one after the other, until one objects."""
+"""The stages of one evaluation, from a candidate to its record."""
 
 import secrets
 import time
@@ -34,10 +34,8 @@ def evaluate(
     config: EvaluationConfig | None = None,
     **options: Any,
 ) -> Record:
-    """Return the record of one kernel text for one direction of a task.
-
-    Further options are fields of `EvaluationConfig`, such as `effort="thorough"`; they replace those of `config`.
-    """
+    """Return the record of one kernel text."""
+    # Options are fields of `EvaluationConfig`, such as effort="thorough"; they replace those of `config`.
     given = "" if language is None and not isinstance(source, str) else language or language_of(source)
     candidate = Candidate.from_fields(
         task=task, direction=direction, source=source, language=given, macros={} if macros is None else macros
@@ -54,11 +52,9 @@ def grade(
     prepared: "PreparedEvaluation | None" = None,
     open_task: OpenTaskBy = open_task,
 ) -> Record:
-    """Return the record of one candidate; `candidate.task` is opened as a user would.
-
-    A secret seed is drawn unless one is given. The machine follows from the config unless one is given. A prepared
-    evaluation of the candidate is resumed.
-    """
+    """Return the record of one candidate."""
+    # The seed is secret unless given; the machine follows from the config unless given. A prepared
+    # evaluation is resumed instead of begun.
     if prepared is not None:
         return resume(prepared, machine)
     with opened_evaluation(candidate, config, seed, machine, open_task) as evaluation:
@@ -66,7 +62,9 @@ def grade(
 
 
 class PreparedEvaluation(Model):
-    """An evaluation after its first stages, for another process that resumes it."""
+    """An evaluation after its first stages."""
+
+    # It crosses a pipe to another process as JSON, so it holds the artifact's path and no open object.
 
     target: str
     config: EvaluationConfig
@@ -78,7 +76,7 @@ class PreparedEvaluation(Model):
 
     @classmethod
     def of(cls, evaluation: Evaluation, record: Record, products: Products) -> "PreparedEvaluation":
-        """Return what another process needs to run the remaining stages."""
+        """Return an evaluation in the form for another process."""
         artifact, counted = products.get(Artifact), products.get(LaunchCount)
         return cls(
             target=evaluation.target,
@@ -98,11 +96,11 @@ class PreparedEvaluation(Model):
 
     @property
     def remaining_stages(self) -> tuple[Stage, ...]:
-        """The stages still to run: none where one has objected."""
+        """The stages still to run, none after a failure."""
         return () if self.record.ended else stages_for(self.config)[len(self.record.results) :]
 
     def failed(self, error: Exception) -> Record:
-        """Return the record for the case that no process could resume; the candidate is not at fault."""
+        """Return the record with a fault, if no process could resume."""
         return self.record.with_result(_fault(self.remaining_stages[0].name, error, time.perf_counter()))
 
 
@@ -117,7 +115,7 @@ def prepare(
 
 
 def resume(prepared: PreparedEvaluation, machine: Machine | None = None) -> Record:
-    """Run the remaining stages."""
+    """Run the remaining stages; raise HarnessError if the task changed."""
     config, record = prepared.config, prepared.record
     with open_task(prepared.target, OpenOptions(trust=config.trust)) as opened:
         task = opened.describe()
@@ -138,7 +136,7 @@ def opened_evaluation(
     machine: Machine | None = None,
     open_task: OpenTaskBy = open_task,
 ) -> Iterator[Evaluation]:
-    """Open the candidate's task and yield its evaluation before any stage."""
+    """Open the candidate's task; yield its evaluation."""
     chosen = checked(config) if machine is None else config.replace(device=machine.kind)
     with open_task(candidate.task, OpenOptions(trust=config.trust)) as opened:
         yield begin_evaluation(candidate, opened, chosen, machine or machine_for(chosen), seed)
@@ -147,7 +145,9 @@ def opened_evaluation(
 def begin_evaluation(
     candidate: Candidate, opened: OpenTask, config: EvaluationConfig, machine: Machine, seed: int | None = None
 ) -> Evaluation:
-    """Return the evaluation of a candidate on an open task before any stage."""
+    """Return an evaluation on an open task, before any stage."""
+    # The seed comes from the operating system: a kernel that could predict it would know all inputs of
+    # the check.
     find_language(candidate.language)
     if seed is not None:
         EvaluationOptions.from_fields(seeds=(seed,))
@@ -164,7 +164,9 @@ def begin_evaluation(
 
 
 def checked(config: EvaluationConfig) -> EvaluationConfig:
-    """Return the configuration with its device settled. Raise if it suits no candidate at all."""
+    """Return the configuration with its device settled; raise if wrong."""
+    # Called once for a batch: a wrong option ends the batch before the first candidate, not in each of
+    # its records.
     chosen = config.replace(device=settle_device(config.device))
     describe(chosen.gpu)
     stages_for(chosen)
@@ -172,7 +174,7 @@ def checked(config: EvaluationConfig) -> EvaluationConfig:
 
 
 def stages_for(config: EvaluationConfig) -> tuple[Stage, ...]:
-    """Return the stages of the machine up to the last one asked for, less those left out."""
+    """Return the machine's stages up to the last requested one."""
     stages = STAGES[config.device]
     names = [stage.name for stage in stages]
     if config.until and config.until not in names:
@@ -182,7 +184,9 @@ def stages_for(config: EvaluationConfig) -> tuple[Stage, ...]:
 
 
 def run(evaluation: Evaluation, stages: Sequence[Stage], products: Products | None = None) -> Record:
-    """Return the record with the result of each stage, up to the first that objects."""
+    """Return the record with each stage's result."""
+    # Without a sufficient form of confinement no stage runs at all, not even the compiler, which reads
+    # untrusted source.
     if not (evaluation.record.environment.confined.at_floor or evaluation.config.trust):
         return evaluation.record.with_result(_unconfined(evaluation.record))
     known = Products() if products is None else products
@@ -200,12 +204,15 @@ def run(evaluation: Evaluation, stages: Sequence[Stage], products: Products | No
 
 
 def _close(products: Products) -> None:
+    """Release the processes and memory of all products."""
     for product in list(products.open()):
         product.close()
 
 
 def _run_under_one_lease(evaluation: Evaluation, products: Products, need: Need, stages: Sequence[Stage]) -> Evaluation:
-    """Run stages that need the GPU alike under one lease: giving it back in between would mean waiting for it again."""
+    """Run stages of equal GPU need under one lease."""
+    # Giving the lease back in between would mean waiting for a turn of every other evaluation. `prepare`
+    # waits for slow work before the lease, so that no GPU is held idle.
     started = time.perf_counter()
     try:
         if (prepare := stages[0].prepare) is not None:
@@ -228,7 +235,9 @@ def _run_under_one_lease(evaluation: Evaluation, products: Products, need: Need,
 def _run_while_memory_lasts(
     evaluation: Evaluation, products: Products, stages: Sequence[Stage]
 ) -> tuple[Evaluation, Sequence[Stage]]:
-    """Run stages until one objects; return those that are left where the GPU had no memory for one."""
+    """Run stages; return those left when GPU memory ran out."""
+    # Neighbours may hold the memory. The caller repeats the remaining stages alone, so that a lack of
+    # memory never becomes a failure of the candidate.
     for place, stage in enumerate(stages):
         try:
             evaluation = evaluation.with_result(_run_one(stage, evaluation, products))
@@ -240,6 +249,9 @@ def _run_while_memory_lasts(
 
 
 def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageResult:
+    """Run one stage; an exception becomes a fault."""
+    # UsageError passes: the caller asked for an impossible thing, and a record would hide it.
+    # DeviceMemoryError passes to the repetition under an exclusive lease.
     started = time.perf_counter()
     try:
         outcome = stage.run(evaluation, *products.arguments(stage))
@@ -254,22 +266,26 @@ def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageR
 
 
 def _lacks_device_memory(error: Exception) -> bool:
-    """Return whether an allocation of ours failed: torch says so in words, in several types of error."""
+    """Return whether an allocation of ours failed."""
+    # torch raises several exception types for it, which have only their text in common.
     return isinstance(error, DeviceMemoryError) or OUT_OF_MEMORY in str(error).lower()
 
 
 def _without_memory(stage: str, started: float) -> StageResult:
+    """Return the quarantine for a GPU without free memory."""
     detail = "The GPU had no memory left for this evaluation, beside others and alone. End what else holds its memory."
     seconds = time.perf_counter() - started
     return StageResult(stage=stage, verdict=Verdict.QUARANTINE, reason=Reason.DISTURBED, detail=detail, seconds=seconds)
 
 
 def _fault(stage: str, error: Exception, started: float) -> StageResult:
+    """Return a fault with the exception's type and text."""
     detail, seconds = f"{type(error).__name__}: {error}", time.perf_counter() - started
     return StageResult(stage=stage, verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail, seconds=seconds)
 
 
 def _unconfined(record: Record) -> StageResult:
+    """Return the fault for a machine without confinement."""
     missing = "; ".join(record.environment.confined.missing) or "nothing was achieved"
     detail = (
         f"This machine gives neither form of confinement that untrusted code needs ({missing}). "

@@ -1,11 +1,10 @@
-"""Evaluator processes: each runs one evaluation at a time from its artifact on, where several share a GPU.
+"""Evaluator processes that share a GPU, each with one evaluation at a time.
 
-A check is hundreds of short calls with Python in between. Threads of one process would wait for the interpreter's lock,
-also while a candidate is timed; so each evaluation has a process. Leases, which processes share, decide who has the
-GPU. Threads of the caller compile; meanwhile the fork server loads torch, and then forks the evaluator processes.
-
-python -m warpsmith.evaluation.processes.judges
+Run as `python -m warpsmith.evaluation.processes.judges`.
 """
+# A check is hundreds of short calls with Python in between. Threads of one process would wait for the
+# interpreter's lock, also while a candidate is timed, so each evaluation has a process. Leases decide
+# which process has the GPU. Threads of the caller compile; meanwhile the fork server loads torch.
 
 import os
 import sys
@@ -36,7 +35,7 @@ JOB_BYTES = 64 << 20
 
 
 class Grade(Protocol):
-    """A function that evaluates a candidate, in this process or another."""
+    """A function that evaluates a candidate."""
 
     def __call__(
         self,
@@ -46,7 +45,7 @@ class Grade(Protocol):
         *,
         prepared: PreparedEvaluation | None = None,
     ) -> Record:
-        """Return the candidate's record; a secret seed is drawn unless given. A prepared evaluation is resumed."""
+        """Return the candidate's record; a secret seed unless given."""
         ...
 
 
@@ -55,7 +54,7 @@ Answer = Callable[[int, int], None]  # reads requests from one descriptor, write
 
 
 class EvaluationReply(Model):
-    """The record, or the reason why there is none: a usage error, or an error of warpsmith."""
+    """The reply of an evaluator process: record or error."""
 
     record: Record | None = None
     refused: str = ""
@@ -63,7 +62,10 @@ class EvaluationReply(Model):
 
 
 class Judge:
-    """One evaluator process. It is forked at once, since its start takes seconds, and again after it died."""
+    """One evaluator process, replaced after it died."""
+
+    # Forked at once and not at the first candidate: its preparation takes seconds, in which candidates
+    # are compiled.
 
     def __init__(self, nursery: Nursery, uuid: str = "") -> None:
         self._nursery, self._uuid = nursery, uuid
@@ -71,7 +73,7 @@ class Judge:
         self._child: ForkedChild | None = nursery.child()
 
     def resume(self, prepared: PreparedEvaluation) -> Record:
-        """Run the remaining stages in the process and return the record. Raise HarnessError if the process dies."""
+        """Run the remaining stages; raise HarnessError if the process dies."""
         with self._busy:
             if self._child is None or self._child.is_gone:
                 self._leave()
@@ -95,12 +97,14 @@ class Judge:
             self._leave()
 
     def _leave(self) -> None:
+        """Close the process's pipes, which ends the process."""
         if self._child is not None:
             self._child.close()
             self._child = None
 
 
 def _ask(child: ForkedChild, prepared: PreparedEvaluation) -> EvaluationReply:
+    """Send one prepared evaluation; return the reply or raise HarnessError."""
     found = child.writer.write(Frame(JOB, prepared.text().encode()), LONG_S) or child.reader.read(LONG_S, JOB_BYTES)
     if isinstance(found, FrameError):
         raise HarnessError(f"A judge's process ended ({found.detail}): {child.last_words()}")
@@ -108,10 +112,11 @@ def _ask(child: ForkedChild, prepared: PreparedEvaluation) -> EvaluationReply:
 
 
 class Judges:
-    """Several evaluator processes, each with one candidate at a time."""
+    """Several evaluator processes behind one function."""
 
     def __init__(self, count: int, argv: tuple[str, ...] = ARGV, uuids: Sequence[str] = ("",)) -> None:
         self._nursery = Nursery(argv)
+        # Cards are dealt in turn: with two GPUs and eight processes each card serves four.
         self._all = [Judge(self._nursery, uuids[number % len(uuids)]) for number in range(count)]
         self._free, self._compiling = SimpleQueue[Judge](), BoundedSemaphore(COMPILERS)
         for judge in self._all:
@@ -125,7 +130,10 @@ class Judges:
         *,
         prepared: PreparedEvaluation | None = None,
     ) -> Record:
-        """Compile here, and run the other stages in the next free process. A process that dies gives a fault."""
+        """Compile here; run later stages in the next free process."""
+        # The number of compilers is limited by a semaphore and not by the number of threads: threads also
+        # wait for evaluator processes. An error becomes a fault in this candidate's record, and the batch
+        # goes on.
         if prepared is None:
             with self._compiling:
                 prepared = prepare(candidate, config, seed)
@@ -143,7 +151,7 @@ class Judges:
         return record
 
     def close(self) -> None:
-        """End all processes; callers that wait for one of them get a fault."""
+        """End all processes; waiting callers get a fault."""
         self._nursery.close()
         for judge in self._all:
             judge.close()
@@ -151,7 +159,7 @@ class Judges:
 
 @contextmanager
 def pool_of_judges(config: EvaluationConfig, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
-    """Yield threads for many candidates, and the function that evaluates one of them."""
+    """Yield threads and the function that evaluates a candidate."""
     with ExitStack() as until:
         by = judges_for(config, jobs, until)
         with pool(jobs) as threads:
@@ -164,10 +172,8 @@ def pool_of_judges(config: EvaluationConfig, jobs: int) -> Iterator[tuple[Thread
 
 
 def judges_for(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
-    """Return the function that evaluates: in this process, or in others if several jobs share a GPU.
-
-    The other processes end when the stack closes.
-    """
+    """Return the evaluating function, across processes if useful."""
+    # On the virtual GPU the work is in native executors, and threads suffice.
     if not is_measured(config.device) or jobs < 2:
         return grade
     judges = Judges(min(jobs, MOST), uuids=[machine.uuid for machine in machines_for(config)])
@@ -176,7 +182,7 @@ def judges_for(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
 
 
 def serve(requests: FrameReader, replies: FrameWriter, one: Resume) -> None:
-    """Answer requests with records until the caller closes its end."""
+    """Answer requests until the caller closes the pipe."""
     while not isinstance(frame := requests.read(LONG_S, JOB_BYTES), FrameError):
         try:
             reply = EvaluationReply(record=one(PreparedEvaluation.parse(frame.payload)))
@@ -189,7 +195,9 @@ def serve(requests: FrameReader, replies: FrameWriter, one: Resume) -> None:
 
 
 def leave_with(fd: int) -> None:
-    """End this process as soon as the other end of a pipe closes, even in the middle of a stage."""
+    """End this process when the pipe's other end closes."""
+    # A thread waits for the hang-up, since a stage may run for minutes without reading the pipe. The
+    # kernel closes the caller's end even if the caller is killed.
 
     def watch() -> None:
         hung_up(fd)
@@ -199,17 +207,17 @@ def leave_with(fd: int) -> None:
 
 
 def run(one: Resume, load: Callable[[], None], get_ready: Callable[[], None]) -> None:
-    """Load, then fork evaluator processes that resume prepared evaluations."""
+    """Fork evaluator processes that resume prepared evaluations."""
     fork_evaluators(lambda reading, writing: serve(FrameReader(reading), FrameWriter(writing), one), load, get_ready)
 
 
 def fork_evaluators(
     answer: Answer, load: Callable[[], None], get_ready: Callable[[], None], argv: Sequence[str] = ARGV
 ) -> None:
-    """Load, then fork a process for each question on standard input; each gets ready before its first request.
-
-    With two descriptors as arguments of the program, this process is itself such a child that had to start anew.
-    """
+    """Load modules, then fork a process for each request."""
+    # With two descriptors as program arguments, this process is itself a child that had to start anew: a
+    # loaded module had opened CUDA's driver before the fork, and CUDA does not work in a child of such a
+    # process.
 
     def live(reading: int, writing: int) -> None:
         leave_with(reading)
@@ -234,12 +242,13 @@ def fork_evaluators(
 
 
 def is_without_cuda() -> bool:
-    """Return whether the parent has opened CUDA's driver before the fork: then no child can use the GPU."""
+    """Return whether CUDA was opened before the fork."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda._is_in_bad_fork()
 
 
 def _again(argv: Sequence[str], *fds: int) -> None:
+    """Replace this process by a fresh one with its pipes."""
     for fd in fds:
         os.set_inheritable(fd, True)
     os.execv(sys.executable, [*argv, *map(str, fds)])

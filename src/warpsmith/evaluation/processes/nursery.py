@@ -1,7 +1,6 @@
-"""The fork server: it loads torch once, which takes seconds, and forks a child in milliseconds.
-
-It forks while it has no threads and has not opened the GPU, since neither survives a fork. A child opens the device.
-"""
+"""The fork server: loads torch once and forks children in milliseconds."""
+# It forks while it has no threads and has not opened the GPU. Locks of other threads stay locked in a
+# child for ever, and CUDA's driver refuses to work in a forked child.
 
 import ctypes
 import importlib.util
@@ -31,14 +30,15 @@ Serve = Callable[[int, int], None]
 
 
 def hung_up(fd: int, wait_ms: int | None = None) -> bool:
-    """Return whether the other end of a pipe is closed, or closes within `wait_ms`; None waits until it closes."""
+    """Return whether a pipe's other end is closed."""
+    # With `wait_ms` None the function waits until the end closes.
     poll = select.poll()
     poll.register(fd, 0)  # POLLHUP is reported without being requested
     return bool(poll.poll(wait_ms))
 
 
 class ForkedChild:
-    """The caller's end of a forked child. The child ends when this end is closed."""
+    """The caller's end of a forked child."""
 
     def __init__(self, requests: int, replies: int, words: IO[bytes], before: IO[bytes]) -> None:
         self.writer, self.reader = FrameWriter(requests), FrameReader(replies)
@@ -46,11 +46,11 @@ class ForkedChild:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the child has ended. A child that is not forked yet has not."""
+        """Whether the child has ended; not before its fork."""
         return hung_up(self.reader.fd, 0)
 
     def last_words(self) -> str:
-        """Return the end of the child's output, or of the fork server's if the child printed nothing."""
+        """Return the last output of child or fork server."""
         before = _tail(self._before)
         return _tail(self._words) or (f"its parent said: {before}" if before else "")
 
@@ -62,6 +62,7 @@ class ForkedChild:
 
 
 def _tail(words: IO[bytes]) -> str:
+    """Return the last 500 bytes of a file; empty if closed."""
     if words.closed:
         return ""
     words.seek(max(0, words.seek(0, os.SEEK_END) - TAIL))
@@ -69,7 +70,9 @@ def _tail(words: IO[bytes]) -> str:
 
 
 class Nursery:
-    """The caller's side of the fork server, started at once, and again at the first request after its death."""
+    """The caller's side of the fork server."""
+
+    # Started at once, since torch takes seconds to load, and again at the first request after its death.
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         self._argv = argv
@@ -77,7 +80,9 @@ class Nursery:
         self._begin()
 
     def child(self) -> ForkedChild:
-        """Return a new child, which may be forked later than this returns. Raise HarnessError after `close`."""
+        """Return a new child; raise HarnessError after `close`."""
+        # The child may be forked later than this returns: its pipes exist already, and requests wait in
+        # them.
         with self._asking:
             if self._over:
                 raise HarnessError("The processes that evaluate have been ended.")
@@ -93,6 +98,10 @@ class Nursery:
             self._end()
 
     def _ask(self) -> ForkedChild:
+        """Send pipes and an output file; return the caller's end."""
+        # Descriptors travel over the socket (SCM_RIGHTS), because the fork server was started before
+        # these pipes existed. Our copies of the child's ends are closed at once: only then does the pipe
+        # hang up when the child dies.
         reading, requests = os.pipe()
         replies, writing = os.pipe()
         words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
@@ -105,6 +114,7 @@ class Nursery:
         return ForkedChild(requests, replies, words, self._words)
 
     def _begin(self) -> None:
+        """Start the fork server."""
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._control, theirs = socket.socketpair()
         with theirs:
@@ -118,6 +128,7 @@ class Nursery:
             )
 
     def _end(self) -> None:
+        """Kill the fork server; PR_SET_PDEATHSIG ends its children."""
         self._control.close()
         self._process.kill()
         self._process.wait()
@@ -125,7 +136,9 @@ class Nursery:
 
 
 def bytecode(module: str) -> dict[str, str]:
-    """Return the variables that keep bytecode of a package installed without it: compiling torch's triples a start."""
+    """Return variables that cache a package's bytecode."""
+    # Installers can leave bytecode out. Python then compiles torch's modules at each start, which takes
+    # three times as long.
     found = importlib.util.find_spec(module)
     if found is None or (found.cached and Path(found.cached).exists()):
         return {}
@@ -133,7 +146,9 @@ def bytecode(module: str) -> dict[str, str]:
 
 
 def tend(load: Callable[[], None], serve: Serve) -> None:
-    """Call `load`, then fork a child for each message on standard input, until it closes."""
+    """Load, then fork a child for each message."""
+    # The control socket moves to another descriptor and standard input becomes /dev/null, so that no
+    # loaded module can read a request.
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     load()
@@ -151,7 +166,9 @@ def tend(load: Callable[[], None], serve: Serve) -> None:
 
 
 def _live(parent: int, fds: list[int], serve: Serve) -> None:
-    """Serve requests as a child, and exit. The kernel kills the child when its parent dies."""
+    """Serve requests as a child, then exit."""
+    # PR_SET_PDEATHSIG kills the child with its parent. The parent may have died before the call, so its
+    # number is compared afterwards. `os._exit` skips exit handlers of the parent's modules.
     try:
         reading, writing, words = fds
         os.dup2(words, 1)

@@ -10,11 +10,9 @@ SWITCH_S = 0.0005
 
 @contextmanager
 def pool(jobs: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool of so many threads, between which the interpreter switches every 0.5 ms.
-
-    They exchange many short messages with other processes. At Python's usual 5 ms a thread that computes keeps each of
-    the others waiting that long after every answer.
-    """
+    """Yield a thread pool with a short switch interval."""
+    # Each thread exchanges short messages with other processes. At Python's usual 5 ms a thread that
+    # computes delays every answer of the other threads by that time.
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:

@@ -13,7 +13,8 @@ TASKS = ("softmax", "linear")  # small tasks of the suite: one sums, one multipl
 
 
 def load() -> None:
-    """Import the modules of the stages, and torch. Opens no GPU."""
+    """Import torch and the stages' modules; open no GPU."""
+    # Called before the fork: an opened CUDA driver would make every child useless.
     with LEFT_ALONE:
         import warpsmith.evaluation.check.run
         import warpsmith.evaluation.timing.stage
@@ -21,7 +22,9 @@ def load() -> None:
 
 
 def get_ready(load_shapes: Callable[[], None] | None = None, open_early: Callable[[Event], None] | None = None) -> None:
-    """Import the 800 modules that torch needs for shapes, and open the device beside it, which takes as long."""
+    """Load modules and open the device side by side."""
+    # `loaded` keeps the two threads from importing the same modules at the same time, where each could
+    # see the other's half-loaded module.
     loaded = Event()  # two threads that import the same modules could each see them half loaded
     Thread(target=open_early or prepare_device, args=[loaded], daemon=True).start()
     with LEFT_ALONE:
@@ -30,7 +33,7 @@ def get_ready(load_shapes: Callable[[], None] | None = None, open_early: Callabl
 
 
 def outline_task() -> None:
-    """Run a small task on shapes alone, so that torch loads its modules for that."""
+    """Load torch's modules for shapes by running a task."""
     from warpsmith.tasks.reference import outline
 
     opened = open_task(TASKS[0])
@@ -42,7 +45,9 @@ def prepare_device(
     open_device: Callable[[], None] | None = None,
     rehearse_on: Callable[[str], object] | None = None,
 ) -> None:
-    """Open the device and load a check's kernels under shared leases, so that no candidate is timed meanwhile."""
+    """Open the device and load kernels under shared leases."""
+    # A shared lease, because creating a context and loading kernels would disturb a kernel that another
+    # process times.
     with LEFT_ALONE:
         with lease(Need.SHARED):
             (open_device or make_context)()
@@ -59,10 +64,9 @@ def make_context() -> None:
 
 
 def rehearse(device: str) -> list[tuple[str, Direction]]:
-    """Draw, solve and compare small problems: torch loads each of its kernels at its first use.
-
-    Return the tasks and directions that were compared.
-    """
+    """Solve small problems once; return the tasks and directions."""
+    # torch loads each of its GPU kernels at the first use, which takes milliseconds; the first check of a
+    # batch should not pay for them.
     from warpsmith.evaluation.check import check_call
     from warpsmith.machines.worker import Shown
     from warpsmith.tasks.reference import problem

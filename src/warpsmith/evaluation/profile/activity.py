@@ -16,13 +16,14 @@ from warpsmith.machines.cuda import ProfiledCall, Walls, run_under
 from warpsmith.records import KernelProfile, MeasuredTime
 
 SOURCE = Path(__file__).parent / "native" / "activity.cc"
+# Fields: start and end in ns, grid, block, registers, static and dynamic shared bytes, name.
 LINE = re.compile(r"(\d+) (\d+) ([\d,]+) ([\d,]+) (\d+) (-?\d+) (-?\d+) (\S.*)")
 RECORDS, MOST_BYTES, RUN_S = "activity", 16 << 20, 60.0
 
 
 @dataclass(frozen=True)
 class Cupti:
-    """Paths of the CUPTI library and its headers."""
+    """The paths of CUPTI's library and headers."""
 
     include: Path
     library: Path
@@ -31,7 +32,10 @@ class Cupti:
 def activity(
     subject: ProfiledKernel, toolchain: Toolchain, walls: Walls = Walls.FULL, packages: Path | None = None
 ) -> tuple[KernelProfile, ...] | Refusal:
-    """Return the kernels of one call, or a refusal if CUPTI is missing or recorded nothing."""
+    """Return the kernels of one call, or a refusal."""
+    # CUPTI's activity API needs no administrator rights, unlike counters, so times are available where
+    # the driver reserves counters. The records come from the candidate's process and are never evidence
+    # for a verdict.
     found = find_cupti(toolchain, packages)
     if found is None:
         return Refusal("CUPTI is not here (cupti.h and libcupti.so.13): pip install nvidia-cuda-cupti")
@@ -50,7 +54,7 @@ def activity(
 
 
 def read_activity(text: str) -> tuple[KernelProfile, ...]:
-    """Parse activity records: one profile for each kernel and launch shape, in the order of first launches."""
+    """Parse activity records into profiles, in launch order."""
     groups: dict[tuple[str, ...], list[re.Match[str]]] = {}
     for found in sorted(filter(None, map(LINE.fullmatch, text.splitlines())), key=lambda match: int(match[1])):
         groups.setdefault((found[8], found[3], found[4]), []).append(found)
@@ -58,7 +62,7 @@ def read_activity(text: str) -> tuple[KernelProfile, ...]:
 
 
 def find_cupti(toolchain: Toolchain, packages: Path | None = None) -> Cupti | None:
-    """Find CUPTI in the toolkit, its extras or the installed wheels; return None if it is in none of them."""
+    """Find CUPTI; return None if it is not installed."""
     wheels = (packages or Path(sysconfig.get_paths()["purelib"])) / "nvidia" / "cu13"
     for root in (toolchain.root, toolchain.root / "extras" / "CUPTI", wheels):
         libraries = [path for folder in ("lib64", "lib") for path in sorted((root / folder).glob("libcupti.so.*"))]
@@ -68,11 +72,14 @@ def find_cupti(toolchain: Toolchain, packages: Path | None = None) -> Cupti | No
 
 
 def _built(cupti: Cupti, toolchain: Toolchain) -> Path:
+    """Build the library that records activity."""
     headers = ("-isystem", str(cupti.include), "-isystem", str(toolchain.root / "include"))
     return build_native("libwarpsmith-activity.so", [SOURCE], (*headers, f"-Wl,{cupti.library}"), shared=True)
 
 
 def _call(subject: ProfiledKernel, cupti: Cupti, library: Path, folder: Path) -> ProfiledCall:
+    """Return the call with CUDA's injection variable set."""
+    # The driver loads the library named by CUDA_INJECTION64_PATH into the process at its first call.
     env = {
         "CUDA_INJECTION64_PATH": str(library),
         "WARPSMITH_ACTIVITY": str(folder / RECORDS),
@@ -83,6 +90,7 @@ def _call(subject: ProfiledKernel, cupti: Cupti, library: Path, folder: Path) ->
 
 
 def _kernel(group: Sequence[re.Match[str]]) -> KernelProfile:
+    """Return the profile of equal launches."""
     first = group[0]
     times = [(int(one[2]) - int(one[1])) / 1e3 for one in group]
     return KernelProfile(
@@ -97,5 +105,6 @@ def _kernel(group: Sequence[re.Match[str]]) -> KernelProfile:
 
 
 def _three(text: str) -> tuple[int, int, int]:
+    """Return three comma-separated integers."""
     x, y, z = (int(part) for part in text.split(","))
     return x, y, z

@@ -15,7 +15,7 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True)
 class Use:
-    """The share of its ceiling that a resource reached, and the metrics that show it."""
+    """The share of its ceiling that a resource reached."""
 
     binding: Binding
     share: float
@@ -23,13 +23,13 @@ class Use:
 
     @property
     def weight(self) -> float:
-        """The share over the share at which the resource binds; 1 or more means that it does."""
+        """The share over the resource's limit; 1 binds."""
         return self.share / BOUND.get(self.binding, USUALLY_BOUND)
 
 
 @dataclass(frozen=True)
 class WaitingFacts:
-    """Facts about a kernel's waiting: its time, the time of a launch, its occupancy, its stall reasons."""
+    """Facts about the waiting of a kernel."""
 
     time_us: float
     launch_us: float
@@ -40,18 +40,16 @@ class WaitingFacts:
 
 @dataclass(frozen=True)
 class BindingResource:
-    """The binding resource with the metrics that show it."""
+    """The binding resource with its metrics."""
 
     binding: Binding
     shown_by: tuple[Metric, ...]
 
 
 def find_binding(uses: Sequence[Use], waiting: WaitingFacts) -> BindingResource:
-    """Return the binding resource.
-
-    In this order: latency, if the kernel is shorter than a launch; the busiest resource, if it reached its limit;
-    occupancy, if the multiprocessors hold few warps; else latency.
-    """
+    """Return the resource that binds a kernel."""
+    # In this order: latency, if the kernel is shorter than a launch, since nothing else matters then; the
+    # busiest resource at its limit; occupancy, if few warps are resident; else latency.
     busiest = max(uses, key=lambda use: use.weight, default=None)
     if waiting.time_us <= waiting.launch_us:
         times = (Metric(name="kernel", value=waiting.time_us, unit="µs"),)
@@ -70,5 +68,6 @@ def percent(name: str, share: float) -> Metric:
 
 
 def _warps(waiting: WaitingFacts) -> Metric:
+    """Return the occupancy with its limit as a metric."""
     limiter = f", limited by {waiting.limiter}" if waiting.limiter else ""
     return percent(f"occupancy{limiter}", waiting.occupancy or 0.0)

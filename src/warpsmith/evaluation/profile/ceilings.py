@@ -18,7 +18,7 @@ MATMULS = ("float32", "tf32", "float16", "bfloat16")
 
 
 def find_ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
-    """Return the stored ceilings of a GPU; measure and store them if there are none."""
+    """Return stored ceilings; measure them if missing."""
     found = load_ceilings(gpu.name, gpu.driver, probe())
     if found is None:
         found = measure(gpu, toolchain)
@@ -27,19 +27,20 @@ def find_ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
 
 
 def probe() -> str:
-    """Return the version of the memory probe, a hash of its source: another probe measures other ceilings."""
+    """Return the memory probe's version, a hash."""
+    # Another probe measures other ceilings, so the hash of its source is part of the stored file's name.
     return digest(SOURCE.read_bytes())[:8]
 
 
 def measure(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
-    """Measure memory rates with our own program, and matrix products with torch."""
+    """Measure memory rates and matrix product rates."""
     memory = parse(_run(_built(gpu, toolchain), toolchain))
     matmuls = {name: _matmul_flops_per_s(name) for name in MATMULS}
     return Ceilings(gpu=gpu.name, measured=True, matmul_flops_per_s=matmuls, **memory)
 
 
 def parse(said: str) -> dict[str, float]:
-    """Parse the probe's lines, a name and a number each. Raise HarnessError for other lines."""
+    """Parse the probe's output; raise HarnessError if unreadable."""
     try:
         return {name: float(value) for name, value in (line.split() for line in said.splitlines() if line.strip())}
     except ValueError:
@@ -47,6 +48,9 @@ def parse(said: str) -> dict[str, float]:
 
 
 def _built(gpu: Gpu, toolchain: Toolchain) -> Path:
+    """Build the probe once, under a lock."""
+    # The lock serves processes that start at the same time; the rename makes the program appear complete
+    # or not at all.
     target = Home.locate().cache / "native" / digest(SOURCE.read_bytes(), toolchain.key, gpu.arch) / "ceilings"
     with hold_lock(target.parent.with_suffix(".lock")):
         if target.exists():
@@ -60,7 +64,8 @@ def _built(gpu: Gpu, toolchain: Toolchain) -> Path:
 
 
 def _compile(gpu: Gpu, toolchain: Toolchain, made: Path) -> None:
-    """Compile the probe; link the shared runtime by its full name, since wheels have no static one."""
+    """Compile the probe; raise HarnessError if that fails."""
+    # The shared runtime is linked by its full path: CUDA wheels for Python contain no static runtime.
     flags = ["-O3", "-std=c++17", f"-arch={gpu.arch}", "--cudart=none", f"-ccbin={toolchain.host}"]
     command = [str(toolchain.nvcc), *flags, str(SOURCE), f"-Xlinker={toolchain.runtime}", "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_S)
@@ -69,6 +74,7 @@ def _compile(gpu: Gpu, toolchain: Toolchain, made: Path) -> None:
 
 
 def _run(program: Path, toolchain: Toolchain) -> str:
+    """Run the probe; return its output or raise HarnessError."""
     env = {**os.environ, "LD_LIBRARY_PATH": str(toolchain.runtime.parent)}
     done = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=RUN_S, env=env)
     if done.returncode != 0:
@@ -77,6 +83,8 @@ def _run(program: Path, toolchain: Toolchain) -> str:
 
 
 def _matmul_flops_per_s(name: str) -> float:
+    """Return the best measured rate of a matrix product."""
+    # The best of five: a disturbance only makes a product slower, and a ceiling is the highest rate.
     import torch
 
     from warpsmith.machines.cuda import events_us

@@ -18,7 +18,7 @@ LEAST_SHARE = 0.05  # of a line or a stall that is worth telling
 
 
 def kernels(launches: Sequence[Launch], lines: Sequence[Sampled], ceilings: Ceilings) -> tuple[KernelProfile, ...]:
-    """Return one profile for each kernel and launch shape, in the order of first launches."""
+    """Return a profile for each kernel and launch shape."""
     groups: dict[tuple[object, ...], list[Launch]] = {}
     for launch in launches:
         groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
@@ -26,6 +26,7 @@ def kernels(launches: Sequence[Launch], lines: Sequence[Sampled], ceilings: Ceil
 
 
 def _kernel(group: Sequence[Launch], lines: Sequence[Sampled], ceilings: Ceilings) -> KernelProfile:
+    """Return the profile of equal launches."""
     one = _Means(group)
     first, shared = group[0], [one.get(name) for name in m.SHARED_BYTES]
     read, written, sectors = (one.get(name) for name in (m.DRAM_READ, m.DRAM_WRITTEN, m.L2_SECTORS))
@@ -56,31 +57,35 @@ def _kernel(group: Sequence[Launch], lines: Sequence[Sampled], ceilings: Ceiling
 
 
 class _Means:
-    """Metrics of several launches of one kernel, each the mean of those that have it."""
+    """Mean metrics over several launches of one kernel."""
 
     def __init__(self, group: Sequence[Launch]) -> None:
         self._group = group
 
     def get(self, name: str) -> float | None:
+        """Return a metric's mean, or None if absent."""
         found = [launch.values[name] for launch in self._group if name in launch.values]
         return fsum(found) / len(found) if found else None
 
     def share(self, name: str) -> float | None:
-        """Return a percentage as a share, at most 1: for SMs that were barely active ncu prints more."""
+        """Return a percentage as a share of at most 1."""
+        # For SMs that were active for a few cycles only, ncu prints more than 100 %.
         value = self.get(name)
         return min(1.0, value / 100) if value is not None else None
 
     def total(self, parts: Iterable[tuple[str, float]]) -> float | None:
+        """Return a weighted sum of metrics, or None if all are absent."""
         found = [weight * value for name, weight in parts if (value := self.get(name)) is not None]
         return fsum(found) if found else None
 
     def ratio(self, above: Sequence[str], below: Sequence[str]) -> float | None:
+        """Return the ratio of two sums, or None if absent."""
         top, bottom = (self.total((name, 1.0) for name in names) for names in (above, below))
         return top / bottom if top is not None and bottom else None
 
 
 def place(one: _Means, ceilings: Ceilings) -> RooflinePlace | None:
-    """Return the kernel's place under the roofline, or None if ncu gave no time."""
+    """Return the kernel's roofline place, or None without a time."""
     time_ns = one.get(m.TIME)
     if not time_ns:
         return None
@@ -102,7 +107,7 @@ def place(one: _Means, ceilings: Ceilings) -> RooflinePlace | None:
 
 
 def uses(one: _Means, time_us: float, ceilings: Ceilings) -> Iterable[Use]:
-    """Yield the use of each resource that ncu gave numbers for."""
+    """Yield the use of each resource with counters."""
     read, written = one.get(m.DRAM_READ), one.get(m.DRAM_WRITTEN)
     if read is not None and written is not None:
         share = memory_us(ceilings, read, written) / time_us
@@ -122,6 +127,10 @@ def uses(one: _Means, time_us: float, ceilings: Ceilings) -> Iterable[Use]:
 
 
 def _cache_uses(one: _Means, time_us: float, ceilings: Ceilings) -> Iterable[Use]:
+    """Yield the use of L2, L1 and shared memory."""
+    # L2 traffic is counted at the L1: `lts__t_bytes` also counts transfers between the two halves of the
+    # L2 (design/profile.md). Shared memory and global loads use the same path, so the larger part of its
+    # wavefronts names the resource.
     sectors = one.get(m.L2_SECTORS)
     busy = max((one.share(name) or 0.0 for name in m.L2_BUSY), default=0.0)
     if sectors is not None:
@@ -143,7 +152,7 @@ def _cache_uses(one: _Means, time_us: float, ceilings: Ceilings) -> Iterable[Use
 
 
 def stalls(one: _Means) -> tuple[Metric, ...]:
-    """Return the three largest stall reasons, in percent of all stalls."""
+    """Return the three largest stall reasons in percent."""
     found = {text: one.get(m.STALL.format(name)) or 0.0 for name, text in m.STALLS.items()}
     total = fsum(found.values())
     largest = sorted(found, key=found.__getitem__, reverse=True)[:SHOWN_STALLS]
@@ -151,7 +160,8 @@ def stalls(one: _Means) -> tuple[Metric, ...]:
 
 
 def limiter(one: _Means) -> str:
-    """Return the resource that limits blocks per SM; `the grid` if the grid does not fill one wave."""
+    """Return the resource that limits blocks per SM."""
+    # Below one wave the grid itself is the limit: more registers or shared memory would change nothing.
     waves = one.get(m.WAVES)
     if waves is not None and waves < 1:
         return "the grid"
@@ -174,11 +184,14 @@ def hot_lines(lines: Sequence[Sampled], kernel: str) -> tuple[HotLine, ...]:
 
 
 def _flops(one: _Means) -> float | None:
+    """Return the operations of a launch, or None."""
     parts = [(name, float(weight)) for name, weight in m.FLOPS.items()]
     return one.total([*parts, *((name, 1.0) for name in m.TENSOR_FLOPS)])
 
 
 def _arithmetic_us(one: _Means, ceilings: Ceilings) -> float:
+    """Return the least time of the arithmetic in microseconds."""
+    # Pipes of different types work at the same time, so the slowest one bounds.
     scalar = one.total((name, float(weight)) for name, weight in m.FLOPS.items()) or 0.0
     found = [arithmetic_us(ceilings, scalar, "float32")]
     found += [arithmetic_us(ceilings, one.get(name) or 0.0, dtype) for name, dtype in m.TENSOR_FLOPS.items()]
@@ -186,6 +199,7 @@ def _arithmetic_us(one: _Means, ceilings: Ceilings) -> float:
 
 
 def _time(group: Sequence[Launch]) -> MeasuredTime | None:
+    """Return the measured time, or None without one."""
     times = [launch.values[m.TIME] / 1e3 for launch in group if m.TIME in launch.values]
     if not times:
         return None

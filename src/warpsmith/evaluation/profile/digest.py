@@ -1,4 +1,6 @@
-"""A profile in at most 1500 characters: numbers with units, and no advice."""
+"""A profile as text of at most 1500 characters, without advice."""
+# The text goes into prompts. Advice is left to the model; numbers with units and the names of the limits
+# are facts.
 
 from collections.abc import Iterator
 
@@ -17,7 +19,7 @@ WORDS = {
 
 
 def profile_digest(facts: ProfileFacts) -> str:
-    """Return the call, its longest kernels, ceilings and missing sources as text, cut after 1500 characters."""
+    """Return a profile as text, cut at whole lines."""
     text = ""
     for line in _lines(facts):
         if len(text) + len(line) + 1 > MOST_CHARACTERS:
@@ -27,6 +29,7 @@ def profile_digest(facts: ProfileFacts) -> str:
 
 
 def _lines(facts: ProfileFacts) -> Iterator[str]:
+    """Yield the lines, most important first."""
     yield f"Profile on {facts.gpu}, case {facts.case} ({WORDS[facts.source]})."
     if facts.time is not None:
         yield _call(facts)
@@ -47,6 +50,7 @@ def _lines(facts: ProfileFacts) -> Iterator[str]:
 
 
 def _call(facts: ProfileFacts) -> str:
+    """Return the line of the whole call."""
     assert facts.time is not None
     launches, place = sum(kernel.launches for kernel in facts.kernels), facts.place
     kind = "modelled " if isinstance(facts.time, ModelledTime) else ""
@@ -57,11 +61,13 @@ def _call(facts: ProfileFacts) -> str:
 
 
 def _kernel(kernel: KernelProfile, facts: ProfileFacts) -> str:
+    """Return the line of one kernel."""
     parts = [part for part in (_time(kernel, facts), *_counters(kernel)) if part]
     return f"{short_name(kernel.name)}: {'; '.join(parts)}."
 
 
 def _time(kernel: KernelProfile, facts: ProfileFacts) -> str:
+    """Return a kernel's time and its share of the call."""
     if kernel.time is None:
         return ""
     times = f" × {kernel.launches}" if kernel.launches > 1 else ""
@@ -70,6 +76,7 @@ def _time(kernel: KernelProfile, facts: ProfileFacts) -> str:
 
 
 def _counters(kernel: KernelProfile) -> Iterator[str]:
+    """Yield a kernel's counters as text."""
     place = kernel.place
     if place is not None and place.binding is not None:
         shown = ", ".join(metric(one) for one in place.shown_by)
@@ -87,6 +94,7 @@ def _counters(kernel: KernelProfile) -> Iterator[str]:
 
 
 def _occupancy(kernel: KernelProfile) -> Iterator[str]:
+    """Yield occupancy, registers and stalls as text."""
     if kernel.occupancy is not None or kernel.occupancy_limit is not None:
         achieved = f"{share(kernel.occupancy)} of " if kernel.occupancy is not None else "at most "
         limiter = f", limited by {kernel.limiter}" if kernel.limiter else ""
@@ -100,7 +108,7 @@ def _occupancy(kernel: KernelProfile) -> Iterator[str]:
 
 
 def hot_lines(kernel: KernelProfile) -> Iterator[str]:
-    """Yield the source lines where a kernel spends most time, with their share."""
+    """Yield a kernel's hottest source lines as text."""
     for line in kernel.lines:
         code = f" `{line.code[:CODE_CHARACTERS]}`" if line.code else ""
         yield f"{line.place.file}:{line.place.line} {share(line.share)} of {line.of}{code}"

@@ -74,7 +74,7 @@ STALLS = {
 
 
 def metric_names() -> tuple[str, ...]:
-    """Return the names of all metrics to request."""
+    """Return the names of all requested metrics."""
     memory = (DRAM_READ, DRAM_WRITTEN, DRAM_BUSY, L2_SECTORS, L1_BUSY, L1_BUSY_ELSE, WAVEFRONTS, SHARED_WAVEFRONTS)
     rest = (TIME, BANK_CONFLICTS, ISSUE, TENSOR, OCCUPANCY, OCCUPANCY_LIMIT, WAVES, REGISTERS)
     many = (*L2_BUSY, *SECTORS, *REQUESTS, *PIPES.values(), *LIMITS.values(), *SHARED_BYTES, *FLOPS, *TENSOR_FLOPS)

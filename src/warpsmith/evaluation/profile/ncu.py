@@ -1,8 +1,6 @@
-"""Profile one call with Nsight Compute: counters and hot lines of its kernels, or the reason why there are none.
-
-The report is written by ncu and read back by ncu in a process without a GPU, so that what a candidate prints cannot
-stand in the tables.
-"""
+"""One call profiled with Nsight Compute: counters and hot lines."""
+# ncu writes a report file, and a second ncu reads it in a process without a GPU. Text that a candidate
+# prints therefore never stands in the tables.
 
 import re
 import subprocess
@@ -33,7 +31,7 @@ ERROR = re.compile(r"^==ERROR== ?(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ProfiledKernel:
-    """A candidate to profile: its artifact and source, its entry and arguments, and the CUDA runtime's folder."""
+    """A candidate to profile, with its arguments."""
 
     artifact: Path
     source: str
@@ -44,7 +42,7 @@ class ProfiledKernel:
 
 @dataclass(frozen=True)
 class Counted:
-    """Launches and sampled lines that ncu recorded, and the confinement that it ran under."""
+    """The launches and sampled lines of a report."""
 
     launches: tuple[Launch, ...]
     lines: tuple[Sampled, ...]
@@ -54,7 +52,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why a tool gave no profile, with the way out."""
+    """The reason why a tool gave no profile."""
 
     why: str
 
@@ -66,7 +64,8 @@ Read: TypeAlias = Callable[[Sequence[str]], str]
 def count(
     subject: ProfiledKernel, walls: Sequence[Walls], run: Run = run_under, read: "Read | None" = None, tool: str = "ncu"
 ) -> Counted | Refusal:
-    """Return the counters of one call; try each confinement until ncu works. Return the last refusal if none does."""
+    """Return a call's counters, or the last refusal."""
+    # Confinements are tried from the strictest on: ncu does not work in each of them on every machine.
     found = program(tool)
     if found is None:
         return Refusal("ncu is not on PATH: install Nsight Compute (it comes with the CUDA toolkit)")
@@ -80,7 +79,9 @@ def count(
 
 
 def command(ncu: str, folder: Path, metrics: Sequence[str]) -> list[str]:
-    """Return the command line up to the profiled program."""
+    """Return ncu's command line."""
+    # `--clock-control none`: ncu would otherwise lock the clocks to their base, and the times would not
+    # be those of an evaluation.
     return [
         ncu,
         *("--clock-control", "none", "--target-processes", "all", "--launch-count", str(MOST_LAUNCHES)),
@@ -91,7 +92,7 @@ def command(ncu: str, folder: Path, metrics: Sequence[str]) -> list[str]:
 
 
 def explain_missing_report(said: str, version: str, stopped: str = "") -> str:
-    """Return the reason why there is no report, from what ncu printed."""
+    """Return the reason for a missing report."""
     if "ERR_NVGPUCTRPERM" in said:
         return f"the driver keeps the GPU's counters for administrators (ERR_NVGPUCTRPERM): {CURE}"
     if stopped:
@@ -105,6 +106,9 @@ def explain_missing_report(said: str, version: str, stopped: str = "") -> str:
 
 
 def _count(subject: ProfiledKernel, ncu: InstalledTool, walls: Walls, run: Run, read: Read) -> Counted | Refusal:
+    """Profile under one confinement; return counters or a refusal."""
+    # A report that is a symbolic link is refused: the folder belongs to the candidate's user, and the
+    # second ncu runs with our rights.
     with tempfile.TemporaryDirectory(prefix="warpsmith-ncu-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / SOURCE).write_text(subject.source)
@@ -123,7 +127,9 @@ def _count(subject: ProfiledKernel, ncu: InstalledTool, walls: Walls, run: Run, 
 
 
 def _run_known(ncu: InstalledTool, made: ProfiledCall, walls: Walls, run: Run) -> UnderTool:
-    """Run ncu with every metric of its version: it names an unknown one, and is run again without it."""
+    """Run ncu without the metrics that it does not know."""
+    # Metric names differ between GPUs and versions of ncu. ncu names an unknown one and stops, so it runs
+    # again without that metric.
     metrics = list(metric_names())
     while True:
         ended = run(command(str(ncu.path), made.folder, metrics), made, walls, RUN_S)
@@ -134,12 +140,13 @@ def _run_known(ncu: InstalledTool, made: ProfiledCall, walls: Walls, run: Run) -
 
 
 def _page(ncu: InstalledTool, report: Path, page: str, *more: str) -> list[str]:
+    """Return the command that prints a page of a report."""
     units = ("--print-units", "base")
     return [str(ncu.path), "--import", str(report), "--csv", "--page", page, *units, *more]
 
 
 def _read(words: Sequence[str]) -> str:
-    """Return the text that ncu prints of a report, empty if ncu cannot read it."""
+    """Return a report's page as text; empty if unreadable."""
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, errors="replace", timeout=READ_S, stdin=subprocess.DEVNULL

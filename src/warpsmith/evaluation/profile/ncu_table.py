@@ -15,7 +15,7 @@ SAMPLES = ("# Samples", "Warp Stall Sampling (All Samples)", "Samples", "# Sampl
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch with its metrics; a metric without a number is left out."""
+    """One launch with the metrics that have numbers."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -25,7 +25,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Sampled:
-    """One line of source with its samples."""
+    """One source line with its samples."""
 
     kernel: str
     file: str
@@ -35,7 +35,7 @@ class Sampled:
 
 
 def read_launches(text: str) -> tuple[Launch, ...]:
-    """Return the launches of the raw page in their order; empty if the text has no such table."""
+    """Return the raw page's launches; empty without a table."""
     lines = text.splitlines()
     start = next((place for place, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -48,7 +48,9 @@ def read_launches(text: str) -> tuple[Launch, ...]:
 
 
 def read_lines(text: str) -> tuple[Sampled, ...]:
-    """Return the lines of the source page that have samples. ncu does not escape quotes of the source text."""
+    """Return the source page's sampled lines."""
+    # ncu does not escape quotes of the source text, so the csv module cannot read this page; cells are
+    # split at `","` instead.
     found: list[Sampled] = []
     file, kernel, header = "", "", list[str]()
     for line in text.splitlines():
@@ -65,6 +67,7 @@ def read_lines(text: str) -> tuple[Sampled, ...]:
 
 
 def _launch(header: Sequence[str], units: Sequence[str], row: Sequence[str]) -> Launch:
+    """Return one row of the raw page."""
     named = dict(zip(header, row, strict=True))
     values = {
         name: scaled
@@ -75,7 +78,7 @@ def _launch(header: Sequence[str], units: Sequence[str], row: Sequence[str]) -> 
 
 
 def _number(cell: str, unit: str) -> float | None:
-    """Return a number in base units, or None for `no data`, `nan` and text."""
+    """Return a number in base units, or None."""
     try:
         value = float(cell.replace(",", ""))
     except ValueError:
@@ -84,13 +87,15 @@ def _number(cell: str, unit: str) -> float | None:
 
 
 def _dimensions(text: str) -> tuple[int, int, int]:
+    """Return three sizes; missing ones are 1."""
     found = [int(part) for part in DIMENSIONS.findall(text)]
     x, y, z = (*found, 1, 1, 1)[:3]
     return x, y, z
 
 
 def _sampled(header: Sequence[str], cells: Sequence[str], file: str, kernel: str) -> Iterator[Sampled]:
-    """Yield the line of a row if it has samples. Surplus cells are parts of the source text."""
+    """Yield a row's line if it has samples."""
+    # A source line that contains `","` gives surplus cells; they are joined again.
     surplus = len(cells) - len(header)
     column = next((header.index(name) for name in SAMPLES if name in header), None)
     if column is None:

@@ -17,13 +17,13 @@ MOST_SPILLING = 3
 
 
 def kernels(compiled: CompileFacts) -> tuple[KernelProfile, ...]:
-    """Return profiles without times; the occupancy is for blocks of 256 threads on the GPU compiled for."""
+    """Return profiles without times, from the compiler's facts."""
     limits = SM_LIMITS.get(capability_of(compiled.arch))
     return tuple(_kernel(one, limits) for one in compiled.kernels)
 
 
 def _kernel(one: KernelResources, limits: SmLimits | None) -> KernelProfile:
-    """Return one kernel's profile; without the limits of its compute capability, its occupancy is not known."""
+    """Return one kernel's profile; occupancy for known capabilities only."""
     profile = KernelProfile(
         name=plain_name(one.name),
         launches=1,
@@ -42,13 +42,15 @@ def _kernel(one: KernelResources, limits: SmLimits | None) -> KernelProfile:
 def add_compiler_facts(
     profiles: Sequence[KernelProfile], found: Sequence[KernelResources]
 ) -> tuple[KernelProfile, ...]:
-    """Return profiles with the compiler's facts added: spills, and registers where they are absent."""
+    """Return profiles with spills and registers added."""
+    # Profiler and compiler print template arguments differently, so kernels are matched by the name
+    # before them.
     known = {plain_name(one.name).partition("<")[0]: one for one in found}
     return tuple(_enriched(profile, known.get(profile.name.partition("<")[0])) for profile in profiles)
 
 
 def describe_losses(facts: CompileFacts) -> Iterator[str]:
-    """Yield the compiler's performance warnings: serialized matrix instructions, and the worst spills."""
+    """Yield the compiler's performance warnings."""
     found = [match for one in facts.findings if (match := LOSS.match(one.message))]
     for what in dict.fromkeys(match["what"] for match in found):
         names = dict.fromkeys(
@@ -65,6 +67,7 @@ def describe_losses(facts: CompileFacts) -> Iterator[str]:
 
 
 def _enriched(profile: KernelProfile, one: KernelResources | None) -> KernelProfile:
+    """Return a profile with missing facts of the compiler."""
     if one is None:
         return profile
     known = {

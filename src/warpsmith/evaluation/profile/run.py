@@ -40,7 +40,7 @@ MOST_BYTES = 3 << 29  # of the arguments of a call: they travel in one frame
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """A compiled candidate that passed, and the call it is profiled on."""
+    """A compiled candidate and the call to profile."""
 
     task: Task
     direction: Direction
@@ -57,7 +57,7 @@ class ProfileJob:
         return self.task.signature(self.direction)
 
     def values(self) -> tuple[Value, ...]:
-        """Return the arguments for a worker, and the results that the language passes."""
+        """Return the call's arguments and passed results."""
         import torch
 
         from warpsmith.machines.worker import to_raw, to_values
@@ -75,7 +75,7 @@ def profile_cuda(
     count_events: Callable[..., Counted | Refusal] = count,
     see_activity: Callable[..., tuple[KernelProfile, ...] | Refusal] = activity,
 ) -> ProfileFacts:
-    """Profile a call on this GPU with the first source that works; the compiler's facts always do."""
+    """Profile a call with the first source that works."""
     if (size := _size(job)) > MOST_BYTES:
         why = f"case {job.trial.case.name} has arguments of {size} bytes; a profiled call takes at most {MOST_BYTES}"
         return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.NCU, why=why),))
@@ -94,7 +94,7 @@ def profile_cuda(
 
 
 def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> ProfileFacts:
-    """Profile a call on the virtual GPU; return the compiler's facts if the call fails there."""
+    """Profile a call on the virtual GPU, else statically."""
     ceilings = virtual.datasheet_ceilings(gpu)
     seen = sandbox.run(job.artifact, job.direction.value, job.values())
     if seen.facts is None or not seen.facts.kernels or seen.failure is not None:
@@ -108,7 +108,7 @@ def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> Pr
 
 
 def from_compiler(job: ProfileJob, ceilings: Ceilings, passed: tuple[PassedOver, ...]) -> ProfileFacts:
-    """Return a profile of resources and the occupancy they allow, without times."""
+    """Return a profile of resources, without times."""
     rows = resources.kernels(job.compiled)
     note = f"no kernel was seen running; the occupancy is for blocks of {resources.THREADS} threads"
     return _facts(job, ProfileSource.PTXAS, rows, ceilings, passed, (note,))
@@ -123,6 +123,7 @@ def _facts(
     notes: tuple[str, ...] = (),
     time: ModelledTime | None = None,
 ) -> ProfileFacts:
+    """Return the profile's facts with the call's place."""
     profiles = resources.add_compiler_facts(rows, job.compiled.kernels)
     whole = time or _whole(profiles)
     return ProfileFacts(
@@ -142,7 +143,9 @@ def _facts(
 def call_place(
     job: ProfileJob, time: MeasuredTime | ModelledTime, rows: Sequence[KernelProfile], ceilings: Ceilings
 ) -> RooflinePlace:
-    """Return the call's place under the roofline, by the task's formulas. Its longest kernel sets the binding."""
+    """Return the call's place under the roofline."""
+    # The floor is that of the task and not of the kernel's own traffic: a kernel that moves too many
+    # bytes must look far from its floor.
     written = float(sum(result.nbytes for result in job.problem.native))
     total, flops = _work(job, written)
     arithmetic = job.task.precision.arithmetic(job.trial.case.dtype)
@@ -160,7 +163,8 @@ def call_place(
 
 
 def _work(job: ProfileJob, written: float) -> tuple[float, float]:
-    """Return the least bytes and operations of the task; without formulas, the bytes of arguments and results."""
+    """Return the least bytes and operations of a task."""
+    # Without formulas the arguments and results count once each, which every kernel has to move.
     work = job.task.least(job.direction, job.trial.case)
     return (work.bytes, work.flops) if work else (_size(job) + written, 0.0)
 
@@ -173,7 +177,7 @@ def _size(job: ProfileJob) -> int:
 
 
 def _whole(rows: Sequence[KernelProfile]) -> MeasuredTime | None:
-    """Return the sum of the kernels' times, or None if none was measured."""
+    """Return the kernels' summed time, or None."""
     timed = [(row.time, row.launches) for row in rows if isinstance(row.time, MeasuredTime)]
     if not timed:
         return None
@@ -184,10 +188,13 @@ def _whole(rows: Sequence[KernelProfile]) -> MeasuredTime | None:
 
 
 def _spent_us(row: KernelProfile) -> float:
+    """Return a kernel's microseconds in the call."""
     return row.time.us * row.launches if row.time else 0.0
 
 
 def _notes(found: Counted) -> tuple[str, ...]:
+    """Return the notes on a report's limits."""
+    # ncu replays each launch alone from a cold cache, so its times add up to more than the call takes.
     notes = ["each launch alone, from a cold cache, as ncu replays it"]
     if found.limited:
         notes.append(f"the first {MOST_LAUNCHES} launches of the call were profiled; there may be more")

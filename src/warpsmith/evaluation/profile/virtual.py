@@ -49,16 +49,17 @@ def datasheet_ceilings(gpu: Description) -> Ceilings:
 
 
 def kernels(rows: Sequence[LaunchRow], gpu: Description) -> tuple[KernelProfile, ...]:
-    """Return one profile for each kernel and launch shape."""
+    """Return a profile for each kernel and launch shape."""
     return tuple(_kernel(row, gpu) for row in rows)
 
 
 def longest(rows: Sequence[LaunchRow], gpu: Description) -> KernelProfile:
-    """Return the profile of the kernel with most time in a call."""
+    """Return the profile of the longest kernel."""
     return max(kernels(rows, gpu), key=lambda kernel: kernel.spent_us)
 
 
 def _kernel(row: LaunchRow, gpu: Description) -> KernelProfile:
+    """Return one kernel's modelled profile."""
     counts, launches, spent = row.counters, row.launches, modelled_cost(row, gpu)
     requests = counts.global_load_requests + counts.global_store_requests
     sectors = counts.global_load_sectors + counts.global_store_sectors
@@ -86,7 +87,7 @@ def _kernel(row: LaunchRow, gpu: Description) -> KernelProfile:
 
 
 def place(row: LaunchRow, spent: LaunchCost, gpu: Description) -> RooflinePlace:
-    """Return the kernel's place under the roofline; the largest bound of the model binds."""
+    """Return the kernel's place under the modelled roofline."""
     counts, launches = row.counters, row.launches
     read, written = counts.unique_read_bytes / launches, counts.unique_written_bytes / launches
     ceilings, flops = datasheet_ceilings(gpu), _flops(row)
@@ -106,14 +107,14 @@ def place(row: LaunchRow, spent: LaunchCost, gpu: Description) -> RooflinePlace:
 
 
 def binding(row: LaunchRow, spent: LaunchCost, gpu: Description) -> Binding:
-    """Return the binding resource of the model. Latency with few warps is `occupancy`."""
+    """Return the model's binding resource."""
     found = NAMES.get(spent.binding, Binding.ISSUE)
     few = resident(row, gpu) < FEW_WARPS
     return Binding.OCCUPANCY if spent.binding == "latency" and few else found
 
 
 def shown_by(row: LaunchRow, spent: LaunchCost, gpu: Description) -> tuple[Metric, ...]:
-    """Return the largest bound, the counter that explains it, and the next bounds."""
+    """Return the metrics that explain the binding."""
     order = sorted(spent.bounds_us, key=spent.bounds_us.__getitem__, reverse=True)
     launch = [Metric(name="a launch", value=spent.start_us, unit="µs")] if spent.binding == "launch" else []
     bounds = [Metric(name=f"{name} bound", value=spent.bounds_us[name], unit="µs") for name in order[:MOST_SHOWN]]
@@ -121,7 +122,8 @@ def shown_by(row: LaunchRow, spent: LaunchCost, gpu: Description) -> tuple[Metri
 
 
 def resident(row: LaunchRow, gpu: Description) -> float:
-    """Return the share of an SM's warps that are resident: a small grid leaves room unused."""
+    """Return the resident share of an SM's warps."""
+    # A small grid leaves room unused, so this can be below the occupancy limit.
     blocks = min(max(1, row.blocks_per_sm), ceil(row.blocks / gpu.sm_count))
     return min(1.0, blocks * row.warps_per_block * 32 / gpu.limits.threads_per_sm)
 
@@ -142,6 +144,7 @@ def limiter(row: LaunchRow, gpu: Description) -> str:
 
 
 def _counters(row: LaunchRow, spent: LaunchCost, gpu: Description) -> list[Metric]:
+    """Return the counter that explains the binding."""
     counts = row.counters
     match binding(row, spent, gpu):
         case Binding.L1 | Binding.L2 | Binding.DRAM:
@@ -157,5 +160,5 @@ def _counters(row: LaunchRow, spent: LaunchCost, gpu: Description) -> list[Metri
 
 
 def _flops(row: LaunchRow) -> float:
-    """Return the operations of a launch; every arithmetic instruction counts as a multiply-add."""
+    """Return a launch's operations, each as a multiply-add."""
     return sum(weight * row.classes.get(name, 0) for name, weight in WARP_FLOPS.items()) / row.launches

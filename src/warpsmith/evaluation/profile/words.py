@@ -28,7 +28,7 @@ PIPE = " pipe"
 
 
 def plain_name(text: str) -> str:
-    """Return a kernel's own name: of a mangled name the last part, of a demangled one the part before parameters."""
+    """Return a kernel's own name without scope and parameters."""
     return _mangled(text) if text.startswith("_Z") else _demangled(text)
 
 
@@ -39,6 +39,8 @@ def short_name(text: str) -> str:
 
 
 def _mangled(text: str) -> str:
+    """Return the last part of a mangled name."""
+    # Itanium mangling: `_ZN` is followed by lengths and parts, the last of which is the kernel's name.
     rest, found = text.removeprefix("_Z").removeprefix("N"), text
     while length := re.match(r"\d+", rest):
         rest = rest[length.end() :]
@@ -47,7 +49,9 @@ def _mangled(text: str) -> str:
 
 
 def _demangled(text: str) -> str:
-    """Return the text before the parameters. An anonymous namespace has parentheses of its own."""
+    """Return the text before the parameters."""
+    # An anonymous namespace has parentheses of its own, and template arguments may contain some, so only
+    # a parenthesis outside of angle brackets ends the name.
     bare = text.replace("(anonymous namespace)::", "").replace("<unnamed>::", "").strip().removeprefix("void ")
     depth = 0
     for place, letter in enumerate(bare):
@@ -58,7 +62,7 @@ def _demangled(text: str) -> str:
 
 
 def scaled(value: float, unit: str) -> str:
-    """Return a number with three digits and a prefix: 134 MB, 4.29 TB/s."""
+    """Return a number with three digits and a prefix."""
     for size, prefix in STEPS:
         if abs(value) >= size:
             return f"{value / size:.3g} {prefix}{unit}"
@@ -66,7 +70,7 @@ def scaled(value: float, unit: str) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share as a percentage, or `-` for None."""
+    """Return a percentage, or `-` for None."""
     return f"{value:.0%}" if value is not None else "-"
 
 
@@ -76,7 +80,7 @@ def microseconds(value: float) -> str:
 
 
 def metric(one: Metric) -> str:
-    """Return a metric as text: `occupancy 12%`, `DRAM traffic 3.36 TB/s`."""
+    """Return a metric as text with its unit."""
     if one.unit == "GB/s":
         return f"{one.name} {scaled(one.value * 1e9, 'B/s')}"
     if one.unit == "%":
@@ -86,7 +90,7 @@ def metric(one: Metric) -> str:
 
 
 def meaning(one: Metric) -> str:
-    """Return what a metric measures, or an empty text if its name says it."""
+    """Return a metric's meaning; empty if unknown."""
     resource = one.name.removesuffix(" bound")
     if resource == one.name:
         return OTHERS.get(one.name.partition(",")[0], "")

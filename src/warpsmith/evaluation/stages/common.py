@@ -9,7 +9,9 @@ from warpsmith.records import Defence
 
 
 def find_signs(evaluation: Evaluation) -> StageOutcome:
-    """Find signs of cheating in the text: they explain what a later stage finds, and decide nothing."""
+    """Find signs of cheating in the source text."""
+    # A sign never stops a candidate: a correct kernel may contain the words, and a cheating one may paste
+    # them together (design/verifiers.md).
     find = find_language(evaluation.candidate.language).find_signs
     return StageOutcome(find(evaluation.candidate, evaluation.task.libraries))
 

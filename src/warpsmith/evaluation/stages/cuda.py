@@ -1,4 +1,4 @@
-"""The stages on a real GPU: the check through shared memory, the capture of calls, and the times of their replays."""
+"""The stages on a real GPU: check, capture and timing."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 TIMED = ("", "timing")  # last stages, when there is something to time
 AFTER_CHECK = (*TIMED, "record")  # and to capture
 NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
+# Launches explain a difference between the two clocks. A candidate that claims more of them would get
+# more credit, so the number is bounded.
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
 
 @dataclass(frozen=True)
 class Capture:
-    """Captured calls of every timed case, which replay processes repeat without host code of the candidate."""
+    """The captured calls of every timed case."""
 
     subject: "Timed"
     recordings: "CapturedCalls"
@@ -47,7 +49,10 @@ class Capture:
 
 @dataclass(frozen=True)
 class CaptureAttempt:
-    """The result of the capture, which the check made in its session: another process would take half a second."""
+    """The result of the capture, made in the check's session."""
+
+    # A session of its own would cost half a second and another shared lease; design/replay.md has the
+    # measurement.
 
     result: StageResult
     capture: Capture | None = None
@@ -55,14 +60,14 @@ class CaptureAttempt:
 
 @dataclass(frozen=True)
 class TorchStart:
-    """The start of torch's baseline process, which loads torch for seconds."""
+    """The start of torch's baseline process."""
 
     wait: Callable[[], None]
 
 
 @dataclass(frozen=True)
 class BegunReplays:
-    """Replay processes that were started before the clock was asked for."""
+    """Replay processes that started before their exclusive lease."""
 
     timing_session: "TimingSession"
 
@@ -72,12 +77,14 @@ class BegunReplays:
         return self.timing_session.is_open
 
     def close(self) -> None:
-        """End them."""
+        """End the processes."""
         self.timing_session.close()
 
 
 def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> StageOutcome:
-    """Check the planned calls on the GPU, and capture those that will be timed in the same session."""
+    """Check the planned calls; capture the timed ones."""
+    # One session for both: the worker is started once, and the captured call follows the checked ones in
+    # the same process. torch's baseline process loads meanwhile, if a baseline is missing.
     from warpsmith.evaluation.check import CheckSubject, check
     from warpsmith.evaluation.timing import ARENA_ADDRESSES, preload_torch, replay_room
     from warpsmith.machines.cuda import room_around, room_for_all
@@ -93,6 +100,8 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
     margins = machine.access.margins
     room = room_for_all(outlines, margins)
     later = replay_room((subject.outline(case) for case in timed), margins) if timed else room
+    # Captured parameters contain addresses of the arenas, so the arenas are made large enough for the
+    # replays from the start.
     arenas, attempt = room_around(room, later), None
     with (
         machine.much_memory() if machine.is_much(arenas.bytes) else nullcontext(),
@@ -111,13 +120,14 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
 
 
 def _machine(evaluation: Evaluation) -> CudaMachine:
+    """Return the CUDA machine, or raise HarnessError."""
     if not isinstance(evaluation.machine, CudaMachine):
         raise HarnessError(f"A stage of a real GPU was asked to run on {evaluation.machine.hardware}.")
     return evaluation.machine
 
 
 def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
-    """Return whether some requested mode of torch is not stored for some case."""
+    """Return whether a requested mode is not stored."""
     from warpsmith.evaluation.timing import baseline_path, read_baselines
 
     config, place, direction = evaluation.config, evaluation.record.environment, evaluation.candidate.direction
@@ -130,7 +140,7 @@ def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
 
 
 def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", cases: list[Case]) -> CaptureAttempt:
-    """Capture one call of every case that will be timed."""
+    """Capture one call of every timed case."""
     from warpsmith.evaluation.timing import capture_calls
 
     begin = time.monotonic()
@@ -144,7 +154,9 @@ def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", c
 
 
 def _after(machine: CudaMachine, result: StageResult) -> StageResult:
-    """Return the result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
+    """Return the result; check the GPU after a fault."""
+    # A crash or a hang of one candidate can leave the GPU in a bad state. The error must appear here and
+    # not in the verdict of the next candidate.
     from warpsmith.machines.cuda import FAULTS, see_healthy
 
     machine.access.release_cache()
@@ -154,10 +166,9 @@ def _after(machine: CudaMachine, result: StageResult) -> StageResult:
 
 
 def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> StageOutcome:
-    """Return the capture that the check made; start the first replay process if the calls will be timed.
-
-    It starts while other evaluations may use the GPU: under the clock it would take a quarter of the time.
-    """
+    """Return the capture; start a replay process early."""
+    # Started under the shared lease: the start takes a quarter of the time that timing would hold the GPU
+    # exclusively.
     capture = attempt.capture
     if capture is None:
         return StageOutcome(attempt.result)
@@ -167,6 +178,8 @@ def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> StageOutcom
 
 
 def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | None:
+    """Start the first replay process, or return None."""
+    # A failure here is no verdict: the timing stage starts another process and reports the reason.
     timing_session = _open_timing_session(evaluation, capture)
     try:
         timing_session.replayer(0, next(iter(capture.recordings.calls.values())))
@@ -177,6 +190,7 @@ def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | N
 
 
 def _open_timing_session(evaluation: Evaluation, capture: Capture) -> "TimingSession":
+    """Return a timing session for a capture."""
     from warpsmith.evaluation.timing import TimingSession
 
     return TimingSession(capture.subject, _machine(evaluation), capture.recordings.arenas, evaluation.config.call_s)
@@ -185,7 +199,8 @@ def _open_timing_session(evaluation: Evaluation, capture: Capture) -> "TimingSes
 def wait_for_torch(
     _evaluation: Evaluation, _capture: Capture, _begun: BegunReplays | None, start: TorchStart | None
 ) -> None:
-    """Wait until torch's baseline process has loaded, while other evaluations may have the GPU."""
+    """Wait until the baseline process has loaded torch."""
+    # Before the exclusive lease, so that other evaluations use the GPU during these seconds.
     if start is not None:
         start.wait()
 
@@ -193,7 +208,7 @@ def wait_for_torch(
 def time_replays(
     evaluation: Evaluation, capture: Capture, begun: BegunReplays | None, _start: TorchStart | None
 ) -> StageOutcome:
-    """Time the replays of the captured calls of every timed case."""
+    """Time the replays of every timed case."""
     environment = evaluation.record.environment
     timer = timer_for(_machine(evaluation), environment.torch, evaluation.config)
     if begun is not None and not (begun.is_open and begun.timing_session.is_fresh):
@@ -207,6 +222,7 @@ def time_replays(
 
 
 def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
+    """Return the subject of timing."""
     from warpsmith.evaluation.timing import TimingSubject as Timed, draw_on
 
     direction = evaluation.candidate.direction
@@ -216,7 +232,7 @@ def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Time
 
 
 def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig) -> "Timer":
-    """Return the timer of an evaluation, with measurements that no candidate changes."""
+    """Return the timer of an evaluation."""
     from warpsmith.evaluation.timing import Timer
 
     modes = config.baselines or MODES
@@ -226,6 +242,7 @@ def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig
 
 @cache
 def _empty_kernels(machine: CudaMachine) -> "EmptyKernels":
+    """Return the empty kernels of a machine, once a process."""
     from warpsmith.evaluation.profile import find_ceilings
     from warpsmith.evaluation.timing import EmptyKernels
 
@@ -235,11 +252,14 @@ def _empty_kernels(machine: CudaMachine) -> "EmptyKernels":
 
 
 def _one_a_case(steps: Iterable[PlannedCall]) -> list[PlannedCall]:
+    """Return one call of each case."""
     return list({step.trial.case.name: step for step in steps}.values())
 
 
 def _timed_cases(evaluation: Evaluation) -> list[Case]:
-    """Return the chosen groups; else the timing cases, and for a claim held-out shapes as well."""
+    """Return the cases to time."""
+    # A claim also times held-out shapes: a kernel that is fast only for the published shapes shows a gap
+    # there. Long cases are left out, since they test sums and not speed.
     task, config = evaluation.task, evaluation.config
     claimed = (Group.TIMING, Group.HELDOUT) if config.tier == "claim" else (Group.TIMING,)
     given = _machine(evaluation).given
@@ -253,10 +273,10 @@ def _timed_cases(evaluation: Evaluation) -> list[Case]:
 
 
 def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | None = None) -> "Examine":
-    """Return the judgement of a call; of calls hardly beyond a slice's bound, the second of a case and family is wrong.
-
-    Every call of a window has inputs of its own: those that follow are the more inputs that decide.
-    """
+    """Return the comparison of a call with its reference."""
+    # A slice that is hardly beyond its bound may be so by chance. The first such call of a case and
+    # family passes and the second fails: every call of a window has inputs of its own, which decide as
+    # the three more inputs of a check do.
     from warpsmith.evaluation.check import check_call
 
     def examine(call: "Problem", shown: Shown) -> Failure | None:
@@ -272,10 +292,9 @@ def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | 
 
 
 def believed_launches(evaluation: Evaluation, counted: LaunchCount | None) -> int:
-    """Return a call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
-
-    Bounded: a candidate that knows the virtual GPU could launch nothing there a hundred times, for the credit.
-    """
+    """Return the launches of a call that count as credit."""
+    # As the virtual GPU counted them, else as many as the artifact has kernels. Bounded, because a
+    # candidate that recognizes the virtual GPU could launch an empty kernel there a hundred times.
     if counted is not None:
         return min(MOST_COUNTED, counted.launches)
     compiled = evaluation.record.compiled

@@ -1,4 +1,4 @@
-"""The types that stages share: one evaluation as frozen data, and the typed products that stages return."""
+"""The evaluation as frozen data, and the typed products of stages."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One candidate under evaluation, with its record so far. A stage is a function of it."""
+    """One candidate under evaluation, with its record so far."""
+
+    # Frozen: a stage returns a result and products, and cannot change the evaluation that another stage
+    # sees.
 
     target: str  # the task as the user named it
     opened: OpenTask
@@ -35,7 +38,7 @@ class Evaluation:
         return self.task.signature(self.candidate.direction)
 
     def with_result(self, result: StageResult) -> "Evaluation":
-        """Return the evaluation with one more stage in its record."""
+        """Return the evaluation with one more stage result."""
         return replace(self, record=self.record.with_result(result))
 
 
@@ -48,35 +51,35 @@ class Artifact:
 
 @dataclass(frozen=True)
 class PassedCalls:
-    """Calls of a check on the virtual GPU whose results were right, with the counters of each."""
+    """Calls of the virtual GPU that passed, with counters."""
 
     calls: tuple[PassedCall, ...]
 
 
 @dataclass(frozen=True)
 class LaunchCount:
-    """The most launches of a call that the virtual GPU counted."""
+    """The largest number of launches in a call."""
 
     launches: int
 
 
 @runtime_checkable
 class Closable(Protocol):
-    """A product that holds processes or GPU memory until it is closed."""
+    """A product that holds processes or GPU memory."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it still holds them."""
+        """Whether the product still holds them."""
         ...
 
     def close(self) -> None:
-        """Release them."""
+        """Release the processes or the memory."""
         ...
 
 
 @dataclass(frozen=True)
 class StageOutcome:
-    """The result of a stage and its products for later stages."""
+    """The result and products of a stage."""
 
     result: StageResult
     products: tuple[object, ...] = ()
@@ -84,12 +87,11 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its function, the products that it needs or uses where they exist, and how it needs the GPU.
+    """One stage: its function, products and GPU need."""
 
-    `run` takes the evaluation, then the products in the order of `needs` and `uses`; a missing one of `uses` is None.
-    `prepare` takes the same arguments and waits for slow work of others before the GPU is leased.
-    An `early` stage needs neither torch nor a GPU.
-    """
+    # `run` takes the evaluation, then the products in the order of `needs` and `uses`; a missing product
+    # of `uses` is None. `prepare` takes the same arguments and waits for slow work before the GPU is
+    # leased. An `early` stage needs neither torch nor a GPU.
 
     name: str
     run: Callable[..., StageOutcome]
@@ -102,12 +104,12 @@ class Stage:
 
 @dataclass
 class Products:
-    """Products of the stages of one evaluation so far, at most one of each type."""
+    """The products of an evaluation, one of each type."""
 
     _found: dict[type, object] = field(default_factory=dict)
 
     def add(self, products: Iterable[object]) -> None:
-        """Keep the products of one stage."""
+        """Store the products of one stage."""
         self._found |= {type(product): product for product in products}
 
     def get(self, kind: type[T]) -> T | None:
@@ -116,12 +118,12 @@ class Products:
         return found if isinstance(found, kind) else None
 
     def arguments(self, stage: Stage) -> tuple[Any, ...]:
-        """Return what a stage needs and uses. Raise if a stage that makes a needed product has not run."""
+        """Return a stage's products; raise HarnessError if one is missing."""
         for kind in stage.needs:
             if self.get(kind) is None:
                 raise HarnessError(f"Stage {stage.name} needs {kind.__name__}, which no earlier stage has returned.")
         return (*(self.get(kind) for kind in stage.needs), *(self.get(kind) for kind in stage.uses))
 
     def open(self) -> Iterator[Closable]:
-        """Yield the products that still hold processes or memory."""
+        """Yield the products that hold processes or memory."""
         yield from (one for one in self._found.values() if isinstance(one, Closable) and one.is_open)

@@ -1,8 +1,7 @@
-"""The timing stage of the virtual GPU: the modelled time of each case, from calls whose results were right.
-
-The model counts what kernels do. What a candidate does elsewhere, or did before, is hidden from it, so signs of that
-are a quarantine: no kernel ran, the host took the data, the same input again was all but free.
-"""
+"""The timing stage of the virtual GPU: modelled times."""
+# The model counts the work of kernels. It cannot see work on the host or work of an earlier call, so
+# signs of either are a quarantine: no kernel ran, the host read the data, or the same input cost almost
+# nothing the second time.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ SHARE = 0.5  # of the instructions of the first time, that the same input must c
 
 @dataclass(frozen=True)
 class ModelledCall:
-    """A call by the model: its time, what its kernels did, how many launches it has."""
+    """A call's modelled time, launches and counters."""
 
     time: ModelledTime
     rows: Sequence[LaunchRow]
@@ -39,7 +38,7 @@ class ModelledCall:
 
 
 def modelled(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> StageResult:
-    """Return the stage's result: a modelled time for each case, or a doubt."""
+    """Return a modelled time for each case, or a quarantine."""
     if not seen:
         return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail="No call ran on the virtual GPU.")
     facts = TimingFacts(tier="modelled", cases=tuple(_cases(task, direction, seen, gpu)))
@@ -50,6 +49,8 @@ def modelled(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: 
 
 
 def _cases(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> Iterator[CaseTiming]:
+    """Yield the median call of each case."""
+    # Repeated inputs are left out: a cached result would lower the median.
     for case in called_cases(seen):
         fresh = [one for one in seen if one.step.trial.case.name == case.name and not one.step.again]
         calls = sorted(_calls(fresh, gpu), key=lambda call: call.time.us)
@@ -58,6 +59,7 @@ def _cases(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: De
 
 
 def _calls(fresh: Sequence[PassedCall], gpu: Description) -> Iterator[ModelledCall]:
+    """Yield the modelled calls of fresh inputs."""
     launches = round(median([_launches(one) for one in fresh]))
     for one in fresh:
         time = one.facts.time(gpu) if one.facts else None
@@ -66,7 +68,7 @@ def _calls(fresh: Sequence[PassedCall], gpu: Description) -> Iterator[ModelledCa
 
 
 def timing_of(task: Task, direction: Direction, case: Case, call: ModelledCall, gpu: Description) -> CaseTiming:
-    """Return a case's modelled time with its memory floor and its longest kernel."""
+    """Return a case's modelled time with its floor."""
     floor = _floor_us(task, direction, case, gpu)
     return CaseTiming(
         case=case,
@@ -80,17 +82,18 @@ def timing_of(task: Task, direction: Direction, case: Case, call: ModelledCall, 
 
 
 def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) -> float | None:
+    """Return the memory floor in microseconds, or None."""
     work = task.least(direction, case)
     return None if work is None else work.bytes / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
 
 
 def doubt_of(seen: Sequence[PassedCall]) -> str | None:
-    """Return the first sign of work that the model does not see, or None."""
+    """Return the first sign of unseen work, or None."""
     return next(_doubts(seen), None)
 
 
 def _doubts(seen: Sequence[PassedCall]) -> Iterator[str]:
-    """Yield signs of work that the model does not see."""
+    """Yield the signs of unseen work."""
     idle = [one for one in seen if one.facts and not one.facts.kernels]
     if idle:
         yield f"no kernel ran in {len(idle)} of {len(seen)} calls, and yet there were results"
@@ -107,7 +110,8 @@ def _doubts(seen: Sequence[PassedCall]) -> Iterator[str]:
 
 
 def _first_work(again: PassedCall, seen: Sequence[PassedCall]) -> int | None:
-    """Return the least work of fresh calls with the same input; a first call may tune itself."""
+    """Return the least work of fresh calls with equal input."""
+    # The least, since a first call may try several variants to tune itself.
     trial = again.step.trial
     same = [
         _instructions(one)
@@ -118,8 +122,10 @@ def _first_work(again: PassedCall, seen: Sequence[PassedCall]) -> int | None:
 
 
 def _instructions(one: PassedCall) -> int:
+    """Return the thread instructions of a call."""
     return sum(row.counters.thread_instructions for row in one.facts.kernels) if one.facts else 0
 
 
 def _launches(one: PassedCall) -> int:
+    """Return the launches of a call."""
     return sum(row.launches for row in one.facts.kernels) if one.facts else 0

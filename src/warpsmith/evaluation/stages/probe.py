@@ -1,8 +1,7 @@
-"""Small siblings of large cases: sizes cut along a few axes, so that what they count can be carried to the full size.
-
-A full timing case takes minutes on the virtual GPU. Counters are polynomials of the sizes, as good as: measured at two
-or three sizes an axis, they are extrapolated axis by axis. Knows no counter.
-"""
+"""Small siblings of large cases, from which counters are extrapolated."""
+# A full timing case takes minutes on the virtual GPU. Counters are nearly polynomials of the sizes:
+# measured at two or three sizes an axis, they are extrapolated axis by axis. This module knows no
+# counter.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,11 +34,11 @@ FLOORS = {"inner": INNER, "seq": 64, "channels": 4}  # of a product; of its othe
 
 @dataclass(frozen=True)
 class Probe:
-    """A case and the sizes that stand for it: two or three an axis that is cut, one where all grows in proportion.
+    """A case with the smaller sizes that stand for it."""
 
-    `alike` are the axes that it is looked at with: of two counts of equal things, one may stand for both. `moved` is
-    how many times more bytes the full size moves than the largest sibling, where the sizes do not tell.
-    """
+    # An axis that grows linearly in the work has two sizes, a square one three, and an axis along which
+    # everything grows in proportion one. `alike` are the axes of an equal problem, where two counts of
+    # equal things are joined. `moved` is the ratio of moved bytes where the sizes do not give it.
 
     case: Case
     alike: Mapping[str, int]
@@ -52,32 +51,33 @@ class Probe:
 
     @property
     def growth(self) -> float:
-        """The work of the full size over that of the largest sibling, roughly."""
+        """The approximate work ratio to the largest sibling."""
         return prod((self.alike[name] / sizes[-1]) ** max(1, len(sizes) - 1) for name, sizes in self.sizes.items())
 
     @property
     def across(self) -> float:
-        """The ratio of the full size to the siblings along axes with a single size."""
+        """The size ratio along axes with one size."""
         return prod(self.alike[name] / sizes[0] for name, sizes in self.sizes.items() if len(sizes) == 1)
 
     def _sibling(self, chosen: Sequence[int]) -> Case:
+        """Return the case of one choice of sizes."""
         axes = dict(zip(self.sizes, chosen, strict=True))
         words = ",".join(f"{name}={size}" for name, size in axes.items())
         update = {"name": f"{self.case.name}@{words or 'whole'}", "axes": {**self.alike, **axes}}
         return self.case.model_copy(update=update)
 
     def carried(self, values: Sequence[float]) -> float:
-        """Extrapolate a quantity from its values at the siblings; never below their largest."""
+        """Extrapolate a quantity from its values at the siblings."""
+        # Never below the largest value: a polynomial through noisy points may fall.
         weights = [_weights(sizes, self.alike[name]) for name, sizes in self.sizes.items()]
         total = sum(prod(part) * value for part, value in zip(product(*weights), values, strict=True))
         return max(total, *values)
 
 
 def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
-    """Return up to three timing cases, small, middle and large, that can be cut far enough.
-
-    Where none is cheap, the largest that can be run at all.
-    """
+    """Return up to three timing cases that are cheap enough."""
+    # Small, middle and large, so that a kernel that is good at one size only is found. If none is cheap,
+    # the largest one that runs at all.
     found: dict[str, Probe] = {}
     for case in task.group(Group.TIMING):
         one = probe(task, direction, case)
@@ -93,7 +93,7 @@ def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
 
 
 def timed(task: Task, direction: Direction) -> tuple[Probe, ...]:
-    """Return every cheap timing case, and those of `probes`."""
+    """Return every cheap timing case."""
     few = probes(task, direction)
     names = {one.case.name for one in few}
     found = (probe(task, direction, case) for case in task.group(Group.TIMING) if case.name not in names)
@@ -101,7 +101,7 @@ def timed(task: Task, direction: Direction) -> tuple[Probe, ...]:
 
 
 def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
-    """Return the siblings of a case, with many rows if possible; None if all cost too much."""
+    """Return a case's siblings, or None if too expensive."""
     filled = _filled(task, direction, case)
     if filled is not None:
         return filled
@@ -112,7 +112,9 @@ def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
 
 
 def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]) -> Probe | None:
-    """Cut axes in turn until the siblings are cheap."""
+    """Return a case with axes halved until cheap, or None."""
+    # The held-out rules of the task also hold for siblings: a size that the task forbids could fail a
+    # correct kernel.
     alike = _joined(case) if dense(task, direction, case) else case.axes
     chosen = Probe(case, alike)
     for name, floor in floors.items():
@@ -127,7 +129,9 @@ def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]
 
 
 def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
-    """Return two siblings of a plain product that differ in depth, or None."""
+    """Return two siblings of a product that differ in depth."""
+    # Products with fewer tiles than multiprocessors take other kernels (split-K), so the sides stay at a
+    # size that fills the GPU, and only the depth is extrapolated.
     axes, rows = case.axes, "tokens" if "tokens" in case.axes else "rows"
     plain = {*axes, "batch"} == {"batch", rows, "inner", "cols"} and dense(task, direction, case)
     if not plain or direction is not Direction.FORWARD:
@@ -143,7 +147,7 @@ def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
 
 
 def _joined(case: Case) -> Mapping[str, int]:
-    """Join batch and heads, and split large images: a product treats them alike."""
+    """Return the axes with batch and heads joined."""
     axes = case.axes
     if {"batch", "heads"} <= set(axes):
         return {**axes, "batch": 1, "heads": axes["batch"] * axes["heads"]}
@@ -154,26 +158,29 @@ def _joined(case: Case) -> Mapping[str, int]:
 
 
 def _even(size: int) -> int:
-    """Return a size that warps and vector loads divide, if it is large enough to matter."""
+    """Return a size divisible by 16, if large enough."""
     return size - size % ALIGNED if size >= ALIGNED else size
 
 
 def _cheap(task: Task, direction: Direction, one: Probe) -> bool:
-    """Return whether a search can afford the siblings; products of full tiles run fastest."""
+    """Return whether a search can afford the siblings."""
     most = MOST_DENSE_WORK if dense(task, direction, one.case) else MOST_WORK
     return _cost(task, direction, one) <= (most if one.moved is None else MOST_FILLED_WORK)
 
 
 def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
+    """Return whether the siblings exceed the usual work."""
     return _cost(task, direction, probe) > WORK
 
 
 def _legal(formulas: Sequence[str], case: Case) -> bool:
+    """Return whether a case satisfies all formulas."""
     return all(evaluate_formula(formula, case.axes) for formula in formulas)
 
 
 def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str, int]:
-    """Return the axes that may be cut, in order, with their least sizes."""
+    """Return the axes to cut, with their least sizes."""
+    # Counts of equal things are cut first and rows next; other axes are cut last.
     named = [axis.name for axis in task.axes if axis.name in case.axes]
     counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
     if dense(task, direction, case):
@@ -185,46 +192,46 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
 
 
 def _after(first: Mapping[str, int], rest: Mapping[str, int]) -> dict[str, int]:
-    """Return the first mapping, followed by the rest's other keys."""
+    """Return both mappings, the first one's keys first."""
     return {**first, **{name: floor for name, floor in rest.items() if name not in first}}
 
 
 def _tiles(named: Sequence[str], direction: Direction) -> dict[str, int]:
-    """Return axes of a product that may be cut below a tile.
-
-    Not one that is summed over in one product and spanned by the next one's tiles.
-    """
+    """Return the axes that may be shorter than a tile."""
     both = {"hidden", "inner"} <= set(named) or ("height" in named and "filters" not in named)
     both = both or (direction is Direction.BACKWARD and {"inner", "cols"} <= set(named))
     return {} if both else {name: floor for name, floor in FLOORS.items() if name in named}
 
 
 def dense(task: Task, direction: Direction, case: Case) -> bool:
-    """Return whether a case does much arithmetic for each byte: a product, a convolution, attention."""
+    """Return whether a case does much arithmetic a byte."""
     moved = _values(task, direction, case) * case.dtype.bytes
     return moved > 0 and case_work(task, direction, case) / moved > DENSE
 
 
 def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
-    """Return the power of an axis in the work: 1 linear, 2 square."""
+    """Return the power of an axis in the work."""
+    # Measured by the task's own formula with the axis doubled: attention grows with the square of its
+    # sequence.
     doubled = case.model_copy(update={"axes": {**case.axes, name: 2 * case.axes[name]}})
     return max(1, min(2, round(log2(case_work(task, direction, doubled) / case_work(task, direction, case)))))
 
 
 def _cost(task: Task, direction: Direction, probe: Probe) -> float:
-    """Return the operations of all siblings; of a task that moves more, the moved values."""
+    """Return the operations of all siblings together."""
     return sum(
         max(case_work(task, direction, case), MOVED * _values(task, direction, case)) for case in probe.siblings()
     )
 
 
 def _values(task: Task, direction: Direction, case: Case) -> float:
-    """Return the elements that a case reads and writes, by the task's formula."""
+    """Return the elements that a case reads and writes."""
     return (task.bytes(direction, case) or 0.0) / case.dtype.bytes
 
 
 def _weights(sizes: Sequence[int], at: int) -> list[float]:
-    """Return Lagrange weights for the value at `at`; of a single size, the proportion."""
+    """Return Lagrange weights for the full size."""
+    # The polynomial through the measured sizes, evaluated at `at`; a single size is scaled in proportion.
     if len(sizes) == 1:
         return [at / sizes[0]]
     return [prod((at - other) / (size - other) for other in sizes if other != size) for size in sizes]

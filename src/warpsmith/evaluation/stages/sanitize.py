@@ -1,4 +1,4 @@
-"""The sanitizer stage: one small case under compute-sanitizer, where it is installed. Only its failures count."""
+"""The sanitizer stage: one small case under compute-sanitizer."""
 
 import shutil
 import time
@@ -37,7 +37,8 @@ MISSING = "compute-sanitizer is not on PATH; it comes with the CUDA toolkit."
 
 
 def sanitize(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
-    """Look for memory errors, races in shared memory and wrong barriers with NVIDIA's own tool."""
+    """Search for memory errors with NVIDIA's compute-sanitizer."""
+    # The three tools run side by side, since each slows a kernel down by a factor of hundreds.
     begin = time.perf_counter()
     program = shutil.which("compute-sanitizer")
     if not evaluation.machine.driver:
@@ -51,7 +52,7 @@ def sanitize(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
 
 
 def not_needed(record: Record, tier: str, program: str | None) -> str:
-    """Return why the tool is not run, or an empty string. A search trusts the virtual GPU's check."""
+    """Return the reason to skip the tools, else empty text."""
     if program is None:
         return MISSING
     virtual = record.result("virtual")
@@ -60,16 +61,15 @@ def not_needed(record: Record, tier: str, program: str | None) -> str:
 
 
 def smallest(evaluation: Evaluation) -> Case:
-    """Return the case that costs least: the tools slow a kernel down by hundreds."""
+    """Return the case with the least work."""
     task, direction = evaluation.task, evaluation.candidate.direction
     return min(task.cases, key=lambda case: case_work(task, direction, case))
 
 
 def concluded(reports: dict[str, SanitizerReport], case: Case, seconds: float) -> StageResult:
-    """Return a failure if memcheck found an access out of bounds; a skip if memcheck did not come to its end.
-
-    What else the tools found is in the facts, and decides nothing.
-    """
+    """Return the stage's result from all reports."""
+    # Only memcheck's bounds decide. Other findings are stored as facts: racecheck and synccheck report
+    # false errors for wgmma.
     findings = tuple(finding for report in reports.values() for finding in report.findings)
     decisive = reports[DECIDING].findings if DECIDING in reports else ()
     errors = [one for one in decisive if one.severity is Severity.ERROR and one.checker in BOUNDS]
@@ -88,11 +88,14 @@ def concluded(reports: dict[str, SanitizerReport], case: Case, seconds: float) -
 
 
 def _said(finding: Finding) -> str:
+    """Return a finding as a sentence."""
     where = f" at line {finding.place.line}" if finding.place else ""
     return f"{finding.kernel or 'a call'}{where}: {finding.message}"
 
 
 def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str, case: Case) -> SanitizerReport:
+    """Run one tool on one case; return its report."""
+    # The inputs follow from the evaluation's seed, so a finding can be reproduced from the record.
     from warpsmith.machines.worker import to_values
 
     direction = evaluation.candidate.direction
@@ -113,9 +116,8 @@ def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str
 
 
 def read_run(seen: Observation) -> SanitizerReport:
-    """Read the tool's report, which counts as unfinished if the call failed.
-
-    A candidate prints to the same place: it could write a false summary, and then so much that the tool's is cut off.
-    """
+    """Return a run's report, unfinished if the call failed."""
+    # A candidate prints to the same stream: it could write a false summary, and then so much text that
+    # the real one is cut off. Such a run exceeds the output limit and fails.
     report = read_sanitizer(seen.output)
     return report if seen.failure is None else replace(report, errors=None)

@@ -1,8 +1,6 @@
-"""Modelled times of the full timing cases on the virtual GPU, for a search: counters carried over from siblings.
-
-Effort `sketch`: each smoke case once, then the siblings; every call is checked as always, there are only few of them,
-and no held-out shape. Effort `thorough`: the usual calls and the siblings, for a winner. A record says which it was.
-"""
+"""Extrapolated times of timing cases on the virtual GPU."""
+# Effort `sketch` calls each smoke case once and then the siblings; every call is checked, but no held-out
+# shape is called. Effort `thorough` adds the siblings to the usual calls. The record names the effort.
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,7 +31,8 @@ NORM = 4
 
 
 def sketch_steps(task: Task, direction: Direction, seed: int, scheme: int = SCHEME) -> tuple[PlannedCall, ...]:
-    """Return the calls: every smoke case once, the first one again, then the siblings."""
+    """Return smoke calls, one repeated, then the siblings."""
+    # The repeated call shows a stored result: it costs almost no instructions.
     draw = secret_source(seed, "sketch", scheme)
     first = [_step(case, draw, draw.choice(case.families)) for case in task.group_or_first(Group.SMOKE)]
     siblings = [_step(case, draw, _plain(case)) for one in probes(task, direction) for case in one.siblings()]
@@ -41,15 +40,17 @@ def sketch_steps(task: Task, direction: Direction, seed: int, scheme: int = SCHE
 
 
 def _step(case: Case, draw: random.Random, family: Family) -> PlannedCall:
+    """Return a call of a case with a drawn seed."""
     return PlannedCall(Trial(case=case, init=draw.choice(case.inits), family=family, seed=input_seed(draw)))
 
 
 def _plain(case: Case) -> Family:
+    """Return the family of normal values, else the first."""
     return Family.NORMAL if Family.NORMAL in case.families else case.families[0]
 
 
 def sketched(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> StageResult:
-    """Return modelled times of the timing cases; of the smoke cases if none can be cut enough."""
+    """Return the extrapolated times of the timing cases."""
     by_name = {one.step.trial.case.name: one for one in seen if not one.step.again}
     cases = tuple(_cases(task, direction, by_name, gpu))
     if not cases:
@@ -62,6 +63,7 @@ def sketched(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: 
 
 
 def _cases(task: Task, direction: Direction, seen: Mapping[str, PassedCall], gpu: Description) -> Iterator[CaseTiming]:
+    """Yield the timing of each case with all its siblings."""
     chosen = probes(task, direction) or [Probe(case, case.axes) for case in task.group_or_first(Group.SMOKE)]
     for one in chosen:
         names = [case.name for case in one.siblings()] if one.sizes else [_whole(one, seen)]
@@ -74,13 +76,13 @@ def _cases(task: Task, direction: Direction, seen: Mapping[str, PassedCall], gpu
 
 
 def _whole(one: Probe, seen: Mapping[str, PassedCall]) -> str:
-    """Return the name under which an uncut case was called."""
+    """Return the name under which an uncut case ran."""
     sibling = one.siblings()[0].name
     return sibling if sibling in seen else one.case.name
 
 
 def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[ModelledCall, str]:
-    """Return a call of the full size, and a note on how its time was derived."""
+    """Return a call of the full size, with a note."""
     rows, transfers = full_call(one, facts)
     time = together(rows, gpu, transfers)
     launches = max(sum(row.launches for row in fact.kernels) for fact in facts)
@@ -96,12 +98,14 @@ def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Model
 
 
 def _larger(row: LaunchRow, across: float) -> LaunchRow:
-    """Return the row for a profile: along an axis with one size, launches grow larger, not more."""
+    """Return a row whose launches grow instead of multiply."""
     return row.model_copy(update={"launches": max(1, round(row.launches / across))})
 
 
 def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[LaunchRow], Transfers]:
-    """Return launches and transfers of a call of the full size."""
+    """Return the full-size launches and transfers of a call."""
+    # If the siblings ran different kernels, no polynomial fits; the counters of the largest sibling are
+    # then scaled by the work.
     if not one.sizes:
         return facts[0].kernels, Transfers(facts[0].transfers, facts[0].transferred_bytes)
     rows = _matched(facts)
@@ -114,31 +118,31 @@ def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[LaunchRow], 
 
 
 def together(rows: Sequence[LaunchRow], gpu: Description, transfers: Transfers) -> ModelledTime:
-    """Return the modelled time of a call in which similar bounds add to each other.
-
-    By the largest bound alone, kernels that move the same bytes are all equal, however they move them. The norm of
-    order `NORM` ranks them by what else they need, and the kernels measured in benchmarks/measurements as before.
-    """
+    """Return the modelled time with similar bounds added."""
+    # By the largest bound alone, kernels that move the same bytes are equal, however they move them. The
+    # norm of order 4 ranks them by the other bounds, and ranks the kernels of benchmarks/measurements as
+    # before.
     plain = total(rows, gpu, transfers)
     more = sum(_hindrance(modelled_cost(row, gpu).bounds_us.values()) * row.launches for row in rows)
     return plain.model_copy(update={"us": plain.us + more})
 
 
 def _hindrance(bounds: Collection[float]) -> float:
+    """Return the time that the smaller bounds add."""
     most = max(bounds)
     norm: float = sum((bound / most) ** NORM for bound in bounds) ** (1 / NORM) if most else 1.0
     return most * (norm - 1.0)
 
 
 def _matched(facts: Sequence[Facts]) -> list[tuple[LaunchRow, ...]] | None:
-    """Return the same kernel at every sibling; None if they ran different kernels."""
+    """Return each kernel's rows, or None if kernels differ."""
     merged = [_merged(fact.kernels) for fact in facts]
     names = {tuple(rows) for rows in merged}
     return list(zip(*(rows.values() for rows in merged), strict=True)) if len(names) == 1 else None
 
 
 def _merged(rows: Sequence[LaunchRow]) -> dict[tuple[str, tuple[int, int, int], bool], LaunchRow]:
-    """Merge rows of the same kernel: their launch sizes may be equal in another sibling."""
+    """Return rows merged by kernel and block."""
     found: dict[tuple[str, tuple[int, int, int], bool], LaunchRow] = {}
     for row in rows:
         key = (row.kernel, row.block, row.in_graph)
@@ -147,6 +151,7 @@ def _merged(rows: Sequence[LaunchRow]) -> dict[tuple[str, tuple[int, int, int], 
 
 
 def _added(one: LaunchRow, other: LaunchRow) -> LaunchRow:
+    """Return the sum of two rows."""
     launches = one.launches + other.launches
     blocks = (one.blocks * one.launches + other.blocks * other.launches) / launches
     counters = {name: getattr(one.counters, name) + getattr(other.counters, name) for name in Counters.model_fields}
@@ -156,7 +161,7 @@ def _added(one: LaunchRow, other: LaunchRow) -> LaunchRow:
 
 
 def _grown(one: Probe, rows: Sequence[LaunchRow]) -> LaunchRow:
-    """Return a launch at the full size."""
+    """Return one launch extrapolated to the full size."""
 
     def grow(values: Sequence[float]) -> int:
         return round(one.carried(values))
@@ -180,7 +185,7 @@ def _grown(one: Probe, rows: Sequence[LaunchRow]) -> LaunchRow:
 
 
 def _more(row: LaunchRow, growth: float) -> LaunchRow:
-    """Return a launch of more equal blocks."""
+    """Return a launch with more equal blocks."""
     counts = {name: round(value * growth) for name, value in row.counters.model_dump().items()}
     counts["longest_thread"] = row.counters.longest_thread
     classes = {name: round(count * growth) for name, count in row.classes.items()}
@@ -189,9 +194,8 @@ def _more(row: LaunchRow, growth: float) -> LaunchRow:
 
 
 def _longest(row: LaunchRow, instructions: int, blocks: int) -> int:
-    """Return the longest path of a grown launch, in the same ratio to the mean as in the largest sibling.
-
-    Grown by itself it would follow a loop over parts that a host bounds at some size.
-    """
+    """Return the longest path of an extrapolated launch."""
+    # In the same ratio to the mean as in the largest sibling. Extrapolated alone it would follow a loop
+    # that a host bounds at some size.
     mean = row.counters.warp_instructions / row.blocks
     return round(row.counters.longest_thread / mean * instructions / blocks) if mean else 0

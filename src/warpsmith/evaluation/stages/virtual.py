@@ -19,7 +19,9 @@ LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Re
 
 
 def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False) -> tuple[PlannedCall, ...]:
-    """Return the calls that the evaluation's seed stands for on a machine; a brief plan calls each case once."""
+    """Return the calls of an evaluation's seed on a machine."""
+    # The options `cases` and `effort` are meant for the machine of the evaluation. The preview on the
+    # virtual GPU before a real one has its own groups and is brief.
     task, direction, config = evaluation.task, evaluation.candidate.direction, evaluation.config
     limits, is_own = machine.limits, machine.kind == config.device
     effort = config.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
@@ -43,16 +45,19 @@ def check_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
 
 
 def preview_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
-    """Check each case once on the virtual GPU before a real one is used."""
+    """Check each case once before a real GPU."""
+    # The virtual GPU finds races and out-of-bounds accesses that a real GPU may not show, and costs no
+    # lease.
     return _preview(evaluation, artifact, is_brief=True)
 
 
 def screen_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
-    """Check all planned calls on the virtual GPU, as a verifier."""
+    """Check all planned calls, as a verifier."""
     return _preview(evaluation, artifact, is_brief=False)
 
 
 def _preview(evaluation: Evaluation, artifact: Artifact, is_brief: bool) -> StageOutcome:
+    """Run a preview; return its result and launch count."""
     machine = VirtualMachine.of(evaluation.config.gpu)
     if skipped := unfit(machine, evaluation.record.compiled or CompileFacts()):
         return StageOutcome(skipped)
@@ -63,6 +68,7 @@ def _preview(evaluation: Evaluation, artifact: Artifact, is_brief: bool) -> Stag
 
 
 def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, is_brief: bool) -> "Checked":
+    """Check an artifact on the virtual GPU."""
     from warpsmith.evaluation.check import CheckSubject, check
 
     direction = evaluation.candidate.direction
@@ -73,7 +79,7 @@ def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, 
 
 
 def unfit(machine: VirtualMachine, made: CompileFacts) -> StageResult | None:
-    """Return the SKIP of a candidate that the virtual GPU cannot execute, or None."""
+    """Return a SKIP if the virtual GPU cannot execute the artifact."""
     if made.arch.removeprefix("sm_").rstrip("af")[:-1] != str(machine.gpu.capability[0]):
         why = f"The virtual {machine.gpu.name} cannot stand for a GPU of architecture {made.arch}."
     elif made.libraries:
@@ -84,14 +90,15 @@ def unfit(machine: VirtualMachine, made: CompileFacts) -> StageResult | None:
 
 
 def unless_lacking(result: StageResult) -> StageResult:
-    """Return the result, as SKIP if it says more about the virtual GPU than about the candidate."""
+    """Return the result, a SKIP if the virtual GPU lacks something."""
+    # A budget or a limit of the virtual GPU says nothing about the kernel on a real one.
     if result.verdict is Verdict.FAIL and result.reason in LACKING:
         return result.model_copy(update={"verdict": Verdict.SKIP})
     return result
 
 
 def model_times(evaluation: Evaluation, passed: PassedCalls) -> StageOutcome:
-    """Return the modelled times of the calls that were right."""
+    """Return the modelled times of calls that passed."""
     model = modelled if evaluation.config.effort == "usual" else sketched
     gpu = describe(evaluation.config.gpu)
     return StageOutcome(model(evaluation.task, evaluation.candidate.direction, passed.calls, gpu))

@@ -1,4 +1,4 @@
-"""The evaluator process's side of the baseline process, in which torch is timed: confined, with the GPU, long-lived."""
+"""The baseline process, seen from the evaluator process."""
 
 import atexit
 import os
@@ -47,7 +47,7 @@ class BaselineHost(Protocol):
 
 
 class LongLivedHost(BaselineHost, Protocol):
-    """A baseline host that stays for many candidates."""
+    """A baseline host for many candidates."""
 
     @property
     def is_alive(self) -> bool:
@@ -55,12 +55,13 @@ class LongLivedHost(BaselineHost, Protocol):
         ...
 
     def release_memory(self, within_s: float = RELEASE_S) -> None:
-        """Free the tensors of the last case: other processes need the GPU's memory."""
+        """Free the last case's tensors."""
+        # Between two candidates other processes need the GPU's memory.
         ...
 
 
 class GivenBaselines:
-    """A baseline host that answers with one given time for every mode of torch."""
+    """A baseline host with one given time."""
 
     def __init__(self, us: float) -> None:
         self._us = us
@@ -71,7 +72,9 @@ class GivenBaselines:
 
 
 class BaselineProcess:
-    """One baseline process, started on entry and ended on exit of its `with` block."""
+    """One confined baseline process, ended by `with`."""
+
+    # Confined because torch runs code of the task, which may be foreign.
 
     def __init__(self, target: str, compilers: int = 0, uuid: str = "") -> None:
         self._target, self._compilers, self._uuid = target, compilers, uuid
@@ -87,7 +90,7 @@ class BaselineProcess:
         self._host.close()
 
     def time(self, request: TorchRequest) -> TorchReply:
-        """Time one mode of torch on one case. Raise HarnessError if the process dies or is late."""
+        """Time one mode; raise HarnessError without an answer."""
         found = self._host.request(Frame(REQUEST, request.text().encode()), MODE_S, REPLY)
         if isinstance(found, FrameError):
             raise HarnessError(f"The baseline process does not answer ({found.detail}): {self._host.kill()}")
@@ -99,17 +102,17 @@ class BaselineProcess:
         return self._host.child.is_alive
 
     def release_memory(self, within_s: float = RELEASE_S) -> None:
-        """Free the tensors of the last case. Raise HarnessError if the process does not confirm in time."""
+        """Free tensors; raise HarnessError without a confirmation."""
         found = self._host.request(Frame(RELEASE), within_s, REPLY)
         if isinstance(found, FrameError):
             raise HarnessError(f"The baseline process does not free its tensors: {found.detail}")
 
 
 class ResidentHost:
-    """A baseline process for many requests: started at the first one, and again after it died or grew old.
+    """A baseline process for many requests."""
 
-    A start takes seconds, because torch is loaded. The end of this process ends it.
-    """
+    # Started at the first request, and again after it died or grew old: loading torch takes seconds. The
+    # end of this process ends it.
 
     def __init__(
         self,
@@ -122,7 +125,8 @@ class ResidentHost:
         self._started_s = 0.0
 
     def start(self) -> BaselineHost:
-        """Return the process; start it unless it runs and is young. Uses no GPU."""
+        """Return the process, started if missing or old."""
+        # Uses no GPU, so a start needs no lease and can run beside a check.
         is_young = self._clock() - self._started_s < OLD_S
         if self._host is not None and not (is_young and self._host.is_alive):
             self.close()
@@ -131,7 +135,7 @@ class ResidentHost:
         return self._host
 
     def release_memory(self, within_s: float = RELEASE_S) -> None:
-        """Free the tensors of the last case; end a process that does not confirm in time."""
+        """Free tensors; end a process that does not confirm."""
         if self._host is None:
             return
         try:
@@ -143,7 +147,9 @@ class ResidentHost:
             raise
 
     def time(self, request: TorchRequest) -> TorchReply:
-        """Time one mode on one case. The caller holds the GPU alone, so two requests never meet."""
+        """Time one mode on one case."""
+        # The caller holds an exclusive lease, so two requests never overlap. After an interrupt the
+        # process is ended: its late answer would be read as that of the next request.
         host = self.start()
         try:
             reply = host.time(request)
@@ -161,7 +167,9 @@ class ResidentHost:
 
 
 def open_baseline_host(target: str, until: ExitStack, uuid: str = "") -> BaselineHost:
-    """Return the resident host for a task of the suite, else a host of the task's own until the stack closes."""
+    """Return the baseline host of a task."""
+    # Suite tasks share one process. A foreign task gets its own until the stack closes, so that its code
+    # never runs in a process that another task uses.
     if find(target).form is TaskFormat.SUITE:
         until.callback(_suite_host(uuid).release_memory)
         return _suite_host(uuid)
@@ -171,10 +179,8 @@ def open_baseline_host(target: str, until: ExitStack, uuid: str = "") -> Baselin
 
 
 def preload_torch(target: str, uuid: str = "") -> Callable[[], None] | None:
-    """Start the resident host of the suite; return a function that waits until torch is loaded.
-
-    Return None for a foreign task, which has a process of its own later.
-    """
+    """Start the suite's host; return a waiting function."""
+    # None for a foreign task, whose own process starts later.
     if find(target).form is not TaskFormat.SUITE:
         return None
     _suite_host(uuid).start()
@@ -183,17 +189,16 @@ def preload_torch(target: str, uuid: str = "") -> Callable[[], None] | None:
 
 @cache
 def _suite_host(uuid: str) -> ResidentHost:
-    """Return the baseline process of one GPU for all suite tasks."""
+    """Return one GPU's baseline process for suite tasks."""
     found = ResidentHost(lambda: BaselineProcess(next(iter(folders())), uuid=uuid))
     atexit.register(found.close)
     return found
 
 
 def baseline_policy(target: str, compilers: int = 0, uuid: str = "") -> Policy:
-    """Return the policy of a task process, with the GPU. Compiled code of suite tasks is kept for the next process.
-
-    `compilers` is the number of processes that torch compiles with; 0 leaves the number to torch.
-    """
+    """Return the policy of a baseline process."""
+    # Suite tasks keep their compiled code for the next process. Foreign code must not write code that a
+    # later process runs, so its cache is in the private /tmp. 0 compilers leaves the number to torch.
     found = find(target)
     base = task_policy(found, OpenOptions())
     read = base.read
@@ -210,12 +215,10 @@ def baseline_policy(target: str, compilers: int = 0, uuid: str = "") -> Policy:
 
 
 def compiled_folder() -> Path:
-    """Return the folder of code that torch compiled for suite tasks, writable by every baseline process.
-
-    A confined child of root has another uid each time, and could not write to files of the child before. A mode of
-    torch would fail, and the baseline would be weaker. So everything inside is open, under a random name that others
-    cannot list.
-    """
+    """Return the folder of code compiled for suite tasks."""
+    # As root every confined child has another user id and could not write to files of the child before: a
+    # mode of torch would fail, and the baseline would be weaker. The content is therefore open to
+    # everybody, below a random name that others cannot list.
     around = Home.locate().cache / "inductor"
     around.mkdir(parents=True, exist_ok=True)
     inside = next(iter(sorted(around.glob("torch-*"))), around / f"torch-{secrets.token_hex(16)}")
@@ -227,7 +230,7 @@ def compiled_folder() -> Path:
 
 
 def open_to_everybody(folder: Path) -> None:
-    """Let every user write to a folder and all files in it; leave symbolic links alone."""
+    """Let every user write to a folder, without following links."""
     for place, _, names in os.walk(folder):
         _add_permissions(Path(place), OPEN_FOLDER)
         for name in names:
@@ -235,6 +238,7 @@ def open_to_everybody(folder: Path) -> None:
 
 
 def _add_permissions(path: Path, mode: int) -> None:
+    """Add permissions to a file unless it is a link."""
     try:
         found = path.lstat()
         if not stat.S_ISLNK(found.st_mode) and found.st_mode & mode != mode:

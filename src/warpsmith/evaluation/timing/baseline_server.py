@@ -1,6 +1,6 @@
-"""The baseline process: times torch's modes on one case as candidates are timed. It answers frames.
+"""The baseline process: times torch's modes as candidates are timed.
 
-python -m warpsmith.evaluation.timing.baseline_server
+Run as `python -m warpsmith.evaluation.timing.baseline_server`.
 """
 
 import gc
@@ -29,7 +29,7 @@ WARM_CALLS = 3
 
 
 class TorchRequest(Model):
-    """One mode of torch on one case. Without samples the mode is only compiled, while others use the GPU."""
+    """A request for one mode on one case; 0 samples only compile."""
 
     target: str
     direction: Direction
@@ -41,7 +41,7 @@ class TorchRequest(Model):
 
 
 class TorchReply(Model):
-    """Event times of idle and queued calls in microseconds, or the error of the mode."""
+    """Times of a mode in microseconds, or its error."""
 
     idle_us: tuple[float, ...] = ()
     queued_us: tuple[float, ...] = ()
@@ -51,7 +51,7 @@ class TorchReply(Model):
 
 
 def forward_step(program: TaskProgram, function: Callable[..., Any], arguments: Values) -> Step:
-    """Return a step that runs the forward pass without gradients."""
+    """Return a step that runs forward without gradients."""
 
     def step() -> Any:
         with torch.no_grad():
@@ -61,7 +61,9 @@ def forward_step(program: TaskProgram, function: Callable[..., Any], arguments: 
 
 
 def backward_step(program: TaskProgram, function: Callable[..., Any], arguments: Values) -> Step:
-    """Return a step that runs `autograd.grad` on a graph built here, once."""
+    """Return a step that runs backward on one graph."""
+    # The graph is built once and retained: a candidate for backward is timed without forward, and so is
+    # torch.
     signature = program.task.forward
     fresh = leaves(signature, arguments)
     wanted = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
@@ -75,13 +77,16 @@ STEPS = {Direction.FORWARD: forward_step, Direction.BACKWARD: backward_step}
 
 
 def compile_mode(program: TaskProgram, mode: TorchMode) -> Callable[..., Any]:
-    """Return the function that a mode calls, compiled if the mode has a compiler."""
+    """Return a mode's function, compiled if it has a compiler."""
+    # `dynamic=False`: a candidate may be specialized for the sizes of a case, so torch may be as well.
     return torch.compile(program.forward, mode=mode.compiler, dynamic=False) if mode.compiler else program.forward
 
 
 @dataclass(frozen=True)
 class GraphStep:
-    """A step as a CUDA graph. The graph holds addresses only; `step` keeps the inputs there alive."""
+    """A step as a CUDA graph with its inputs."""
+
+    # A graph holds addresses only. `step` keeps the tensors at these addresses alive.
 
     graph: torch.cuda.CUDAGraph
     step: Step
@@ -92,11 +97,10 @@ class GraphStep:
 
 
 def capture_graph(make: Callable[[], Step]) -> GraphStep:
-    """Return a step, captured as one CUDA graph over static inputs.
-
-    Inputs, warm calls and capture use one stream: a step reads inputs that were written there, and autograd runs the
-    backward pass on the stream of its forward pass.
-    """
+    """Return a step captured as one CUDA graph."""
+    # One stream for inputs, warm calls and capture: a step reads inputs that were written on this stream,
+    # and autograd runs backward on the stream of its forward. Warm calls come first, since lazy
+    # initialization and autotuning cannot be captured.
     side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(side):
         step = make()
@@ -110,12 +114,10 @@ def capture_graph(make: Callable[[], Step]) -> GraphStep:
 
 
 def refuse_timed_choices() -> None:
-    """Make torch store no choice that it made by timing, for the rest of this process.
-
-    The GPU is shared while modes are only compiled, so such a choice would be worse. The autotuner's pick of a kernel's
-    configuration ends with this process. A choice that becomes part of the compiled graph, as the padding of a product
-    does, raises, and nothing is stored.
-    """
+    """Disable stored choices by timing in this process."""
+    # The GPU is shared while modes are only compiled, so a choice by timing would be a worse one. The
+    # choice of a kernel's configuration is not stored; a choice that becomes part of the graph, such as
+    # padding, raises, and no graph is stored.
     from torch._inductor.fx_passes import pad_mm
     from torch._inductor.runtime.autotune_cache import AutotuneCache
 
@@ -124,6 +126,8 @@ def refuse_timed_choices() -> None:
 
 
 def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+    """Replace a function of torch by name."""
+    # Compiled graphs pickle the function by name, and mean torch's own function where they are loaded.
     getattr(owner, name)  # raises on a torch that renamed it, so that nothing wrong is stored
     # Compiled graphs pickle this function by its name; where they are loaded, the name means torch's own.
     replacement.__name__ = name
@@ -131,18 +135,24 @@ def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
 
 
 def _raise_shared(*_arguments: Any, **_options: Any) -> float:
+    """Raise: torch may not choose by timing here."""
     raise RuntimeError("torch chooses by timing here, and the GPU is shared")
 
 
 class StepTimer:
-    """Times single calls of a step as the evaluator process times a candidate: idle or queued, cold or warm."""
+    """A timer of single calls, as for a candidate."""
+
+    # The flush and the events are those of a candidate's call, and queued calls wait behind a gate as
+    # well: else the ratio would compare two methods and not two kernels.
 
     def __init__(self, cold: bool) -> None:
         self._cold = cold
         self.flushes_us: list[float] = []
 
     def time_call(self, step: Step, queued: bool) -> float:
-        """Return the event time of one call in microseconds."""
+        """Return one call's event time in microseconds."""
+        # The gate of a queued call is a sleeping kernel of about half a millisecond, behind which the
+        # host queues the whole call.
         if self._cold:
             self.flushes_us.append(flush())
         else:
@@ -153,7 +163,7 @@ class StepTimer:
 
 
 class BaselineServer:
-    """Keeps the steps of the last case, so that its next window compiles nothing."""
+    """The steps of the last case, compiled once."""
 
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
@@ -162,7 +172,7 @@ class BaselineServer:
         self._case = ""
 
     def respond(self, frame: Frame) -> Frame:
-        """Return the answer to a request: times, an error of the mode, or the confirmation of a release."""
+        """Return the reply to one frame."""
         if frame.kind == RELEASE:
             self.release_memory()
             return Frame(REPLY, TorchReply().text().encode())
@@ -174,7 +184,7 @@ class BaselineServer:
         return Frame(REPLY, reply.text().encode())
 
     def time_mode(self, request: TorchRequest) -> TorchReply:
-        """Return the times of the requested mode; with no samples, only compile it."""
+        """Return a mode's times; 0 samples only compile."""
         if not request.samples:
             refuse_timed_choices()
         torch.backends.cuda.matmul.allow_tf32 = request.tf32
@@ -187,7 +197,7 @@ class BaselineServer:
         return TorchReply(idle_us=tuple(idle), queued_us=tuple(queued), flush_us=tuple(timer.flushes_us))
 
     def _find_step(self, request: TorchRequest) -> Step:
-        """Return the step of the requested mode, built if the case has none of this mode yet."""
+        """Return the mode's step, built if missing."""
         case = json.dumps([request.target, request.direction, request.case.model_dump(mode="json")])
         if case != self._case:
             self.release_memory()
@@ -197,7 +207,7 @@ class BaselineServer:
         return self._steps[request.mode]
 
     def release_memory(self) -> None:
-        """Free the tensors of the last case and reset torch.compile."""
+        """Free the last case and reset torch.compile."""
         self._steps.clear()
         self._functions.clear()
         self._program = None
@@ -207,6 +217,7 @@ class BaselineServer:
         torch.cuda.empty_cache()
 
     def _build_step(self, request: TorchRequest) -> Step:
+        """Build the step of a mode."""
         program = self._program = self._program or _load_program(request)
         compiler = request.mode.compiler
         if compiler not in self._functions:
@@ -221,13 +232,15 @@ class BaselineServer:
 
 
 def _load_program(request: TorchRequest) -> TaskProgram:
+    """Open the task in this process."""
+    # Trusted here: this process is already the confinement of the task's code.
     task = open_task(request.target, OpenOptions(trust=True))
     assert isinstance(task, LocalTask)  # trusted: this process is the confinement
     return sided(task.program, request.direction)
 
 
 def _gpu_works() -> bool:
-    """Return whether the GPU still works for this process: after some faults every later call fails."""
+    """Return whether the GPU still works for this process."""
     try:
         torch.cuda.synchronize()
     except Exception:  # noqa: BLE001 - any error means that it does not
@@ -236,7 +249,7 @@ def _gpu_works() -> bool:
 
 
 def main() -> None:
-    """Answer requests until the evaluator process closes its end."""
+    """Answer requests until the pipe closes."""
     os.umask(0)  # files compiled here are for the next process, which has another uid: see `compiled_folder`
     requests, answers = take_channel()
     answer_requests(
