@@ -22,6 +22,7 @@ from warpsmith.tasks.inputs import (
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
+LONG_DRAWS = 5
 REDRAWS = 64  # tries to find held-out shapes that are small enough
 LONG, SHORT = (104, 152), (8, 16)  # calls of a streak
 LIGHT = 1e5  # work of a case that can be called a hundred times on the virtual GPU
@@ -72,7 +73,7 @@ def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) ->
         raise UsageError(f"Task {task.name} has no case in {', '.join(scope.groups)}; it has {_group_names(task)}.")
     if scope.brief:
         return tuple(step for case in cases for step in _case_calls(case, draw)[:1])
-    episodes = [[step] for case in cases for step in _case_calls(case, draw)]
+    episodes = [[step] for case in cases for step in _case_calls(case, draw, _long_draws(task, case))]
     fixed = [case for case in cases if case.group is not Group.HELDOUT] or list(cases)
     tested = draw.sample(fixed, min(scope.remembered, len(fixed)))
     episodes += [_memory_calls(case, draw.choice(fixed), TWISTS[direction], draw) for case in tested]
@@ -126,12 +127,20 @@ def _long_cases(task: Task, direction: Direction, scope: PlanScope, draw: random
     return [case for case in long_cases(task, draw.getrandbits(62)) if fits(case)]
 
 
-def _case_calls(case: Case, draw: random.Random) -> list[PlannedCall]:
+def _long_draws(task: Task, case: Case) -> int:
+    """Return the number of calls of a case with long sums: one for products, which are slow to compute.
+
+    A sum in half precision exceeds the bound of 16-bit results in three of four calls.
+    """
+    return 1 if task.multiplies_matrices or case.dtype.bytes > 2 else LONG_DRAWS
+
+
+def _case_calls(case: Case, draw: random.Random, long_draws: int = 1) -> list[PlannedCall]:
     """Return calls that use every initialization and every family of a case; two calls for a held-out case."""
     inits, families = _shuffled(case.inits, draw), _shuffled(case.families, draw)
     count = HELDOUT_DRAWS if case.group is Group.HELDOUT else max(len(inits), len(families))
     if isinstance(draw, KeyedRandom) and case.name.startswith(LONG_NAME):
-        count = 1  # one is dear enough
+        count = long_draws
     return [
         PlannedCall(
             _draw_trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]),

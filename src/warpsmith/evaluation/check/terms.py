@@ -57,6 +57,7 @@ class SliceRule:
 
     roundings: float = 0.0  # to the element type that count, as a multiple of one; 0: the task's own floors hold
     shared: bool = False  # whether the elements of a slice share sums, so that their errors may lean one way together
+    is_uneven: bool = False  # whether inputs differ so much in size that one slice may have most of the error
 
     @property
     def is_tight(self) -> bool:
@@ -71,9 +72,9 @@ def slice_rule(task: Task, direction: Direction, trial: Trial) -> SliceRule:
     rounding of a 16-bit result, or of a float32 log-sum-exp of 100. A kernel may round the shares of attention before
     it weighs values by them, and each layer's results in a task of several layers.
     """
-    if task.origin is not Origin.SUITE or task.tolerance.reduction == ALONE:
-        return SliceRule()
     if trial.family not in PLAIN or trial.twist not in EVEN:
+        return SliceRule(is_uneven=True)
+    if task.origin is not Origin.SUITE or task.tolerance.reduction == ALONE:
         return SliceRule()
     if any(argument.role is Role.SAVED for argument in task.signature(direction).arguments):
         return SliceRule()
