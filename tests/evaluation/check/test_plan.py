@@ -1,5 +1,6 @@
 """The plan of calls: everything that must be in it is, and it follows from the secret seed alone."""
 
+from collections import Counter
 from itertools import groupby
 
 import pytest
@@ -107,3 +108,10 @@ def test_a_group_without_cases_is_refused() -> None:
     bare = LINEAR.model_copy(update={"cases": LINEAR.group(Group.SMOKE)})
     with pytest.raises(UsageError, match="no case in dev; it has smoke"):
         plan_steps(bare, Direction.FORWARD, PlanScope(groups=(Group.DEV,)), 1)
+
+
+def test_long_sums_of_16_bit_rows_are_called_several_times() -> None:
+    for task, narrow in (("softmax", 5), ("linear", 1)):
+        trials = [step.trial for step in steps(read_task(suite_folder(task)))]
+        long = Counter(trial.case.dtype for trial in trials if trial.case.name.startswith("long_"))
+        assert long and all(count == (narrow if dtype.bytes == 2 else 1) for dtype, count in long.items())
