@@ -145,9 +145,9 @@ def test_the_bound_is_tight_where_inputs_are_plain_and_the_task_s_own_elsewhere(
     assert not slice_rule(attention, Direction.BACKWARD, trial).is_tight, "what forward saved is rounded"
 
 
-def truncated(x: Tensor) -> Tensor:
-    """TF32: the upper ten bits of the fraction."""
-    return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+def as_tf32(x: Tensor) -> Tensor:
+    """Round to the ten bits of TF32's fraction."""
+    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -156,22 +156,23 @@ def test_three_products_of_tf32_are_within_the_bound_of_short_sums(terms: int, s
     source = torch.Generator().manual_seed(seed)
     x, w = (torch.randn(rows, terms, generator=source) for rows in (17, 213))
     exact = x.double() @ w.double().T
-    high = [truncated(one) for one in (x, w)]
-    low = [truncated(one - upper) for one, upper in zip((x, w), high, strict=True)]
+    high = [as_tf32(one) for one in (x, w)]
+    low = [as_tf32(one - upper) for one, upper in zip((x, w), high, strict=True)]
     found = low[0] @ high[1].T + high[0] @ low[1].T + high[0] @ high[1].T
     case = Case(name="c", group=Group.SMOKE, axes={"rows": 17, "inner": terms, "cols": 213}, dtype=Dtype.FLOAT32)
     budget = Budget.of(LINEAR.tolerance.of(Direction.FORWARD), case, rule=SliceRule(ROUNDINGS))
-    assert compare([found], Problem((), (x @ w.T,), (exact,)), ["out"], budget).worst < 0.95
+    assert compare([found], Problem((), (x @ w.T,), (exact,)), ["out"], budget).worst < 0.8
     single = compare([high[0] @ high[1].T], Problem((), (x @ w.T,), (exact,)), ["out"], budget)
     assert single.reason is Reason.WRONG_VALUE
 
 
 def test_one_slice_may_have_most_of_the_error_of_uneven_inputs_only() -> None:
     exact = torch.randn(32, 64, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    found = exact.float()
-    found[5] += 0.7 * 2e-5 * float(exact.norm()) / 4 * torch.ones(64) / 8
+    found = (exact + torch.zeros(32, 64).index_fill(0, torch.tensor([5]), 0.5e-5 * float(exact.norm()) / 8)).float()
     case = Case(name="c", group=Group.SMOKE, axes={"rows": 32, "inner": 4, "cols": 64}, dtype=Dtype.FLOAT32)
-    tolerance = LINEAR.tolerance.of(Direction.FORWARD).model_copy(update={"norm_floor": {Dtype.FLOAT32: 1e-5}})
+    tolerance = LINEAR.tolerance.of(Direction.FORWARD).model_copy(
+        update={"norm_floor": {Dtype.FLOAT32: 1e-5}, "factor": 1e3}
+    )
     problem = Problem((), (exact.float(),), (exact,))
     for is_uneven in (True, False):
         budget = Budget.of(tolerance, case, rule=SliceRule(is_uneven=is_uneven))

@@ -3,7 +3,7 @@
 For the elements of a slice with reference e, torch's own result t and the kernel's f, with the roundoffs u of the
 element type and v of float32, K the length of the reduction and s the size of the terms that a result sums:
 
-    ||f - e||^2 <= max((1.5 ||t - e||)^2, (R B u)^2 0.185 ||e||^2 + (2 v)^2 (K + 80) (||e||^2 + ||s||^2) + drift)
+    ||f - e||^2 <= max((1.5 ||t - e||)^2, (R B u)^2 0.185 ||e||^2 + (2 v)^2 (K + 16) (||e||^2 + ||s||^2) + drift)
 
 0.185 u^2 is the mean square of one rounding and R^2 the number of roundings. B^2 = 1 + 2 sqrt(x / n) + 2 x / n with
 x = 23 is exceeded by the sum of n squares once in 10^10 slices (Laurent and Massart, 2000). n counts the elements by
@@ -35,7 +35,7 @@ LEAST = 16  # elements: of fewer the bound of each element says as much
 ROUNDING = 0.185  # mean square of one rounding, in roundoffs of the element type: 0.43 of one
 RARE = 23.0  # natural logarithm of how many slices there are for one that is beyond: 10^10
 PLAIN_SUM = 2.0  # v sqrt(K + SPLIT), times the size of the terms
-SPLIT = 80.0  # a product of three TF32 leaves out terms of up to 16 v, which counts if the sum is short
+SPLIT = 16.0  # a product of three TF32 leaves out terms of up to 4 v, which counts if the sum is short
 SPREAD = 2.5  # times the task's own bound: for inputs of very unequal sizes, one slice may have most of the error
 OWN = 1.5  # times torch's own error
 LEANING = 7.0  # deviations of a sum of independent roundings
