@@ -16,6 +16,8 @@ SAMPLES = 25
 MOST_DRIFT = 0.05  # of the time of a flush: beyond it, stored baselines do not describe the GPU of now
 OUT_OF_MEMORY = "out of memory"  # an error that may not come again: other programs held the memory
 NEAR_BEST = 1.15  # times the best stored mode: slower modes are not measured again for a claim
+# Part of the stored file's name: after a change of the method, old times must never be compared with new
+# ones.
 KEY_VERSION = 4  # of the way that times are measured: another number makes stored baselines unused
 
 
@@ -28,18 +30,21 @@ class Baseline(Model):
 
     @property
     def us(self) -> float:
-        """The device time: the median of the queued calls."""
+        """The device time: the queued calls' median."""
         return median(self.queued_us)
 
     def merge(self, other: "Baseline") -> "Baseline":
-        """Return the calls of two windows of one mode."""
+        """Return the calls of two windows together."""
         return Baseline(
             mode=self.mode, idle_us=self.idle_us + other.idle_us, queued_us=self.queued_us + other.queued_us
         )
 
 
 class Baselines(Model):
-    """The modes that ran on a case, the errors of the others, and the flush time that detects a drift."""
+    """Times of the modes that ran, and the others' errors."""
+
+    # The flush time is stored with them. A flush moves a fixed number of bytes, so a change of its time
+    # shows that the memory of the GPU became faster or slower.
 
     modes: tuple[Baseline, ...]
     failed: Mapping[str, str] = Field(default_factory=dict)
@@ -48,38 +53,45 @@ class Baselines(Model):
 
     @property
     def best(self) -> Baseline:
-        """The mode with the shortest device time, which the candidate is compared with."""
+        """The mode with the shortest device time."""
+        # A candidate is compared with the best mode, so that a mode that is slow on a case cannot make
+        # the candidate look fast.
         return min(self.modes, key=lambda baseline: baseline.us)
 
     def merge(self, other: "Baselines") -> "Baselines":
-        """Return two windows of each mode that ran in both."""
+        """Return both windows of the modes that ran twice."""
+        # A mode that failed in one window is left out: it would have times of one window only.
         again = {baseline.mode: baseline for baseline in other.modes}
         both = tuple(baseline.merge(again[baseline.mode]) for baseline in self.modes if baseline.mode in again)
         return Baselines(modes=both, failed={**self.failed, **other.failed}, flush_us=self.flush_us)
 
     def has_drifted(self, flush_us: float) -> bool:
-        """Return whether the GPU's memory is faster or slower now than when these times were measured."""
+        """Return whether the GPU's speed changed by 5 %."""
         return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > MOST_DRIFT
 
     def missing_modes(self, modes: Sequence[str]) -> tuple[str, ...]:
-        """Return the modes without a time here, unless an error that comes again is known for them."""
+        """Return the modes without a time or a lasting error."""
+        # A lack of memory is no lasting error: other programs held the memory, and the mode is tried
+        # again.
         failed = (mode for mode, error in self.failed.items() if OUT_OF_MEMORY not in error.lower())
         tried = {*(baseline.mode for baseline in self.modes), *failed}
         return tuple(mode for mode in modes if mode not in tried)
 
     def restricted_to(self, modes: Sequence[str]) -> "Baselines":
-        """Return the times and errors of these modes only."""
+        """Return the times and errors of these modes."""
         chosen = tuple(baseline for baseline in self.modes if baseline.mode in modes)
         failed = {mode: error for mode, error in self.failed.items() if mode in modes}
         return self.model_copy(update={"modes": chosen, "failed": failed})
 
     def within_15_percent(self) -> tuple[str, ...]:
-        """Return the modes that may be the best another time: within 15 % of the best, or without a time."""
+        """Return the modes within 15 % of the best."""
+        # Modes without a time belong to them: their failure may not come again, and one of them could be
+        # the best.
         most_us = NEAR_BEST * self.best.us
         return (*(baseline.mode for baseline in self.modes if baseline.us <= most_us), *self.failed)
 
     def merged_with_stored(self, stored: "Baselines") -> "Baselines":
-        """Return these times, and stored times of the modes that were not measured now."""
+        """Return these times, completed by stored ones."""
         measured = {*(baseline.mode for baseline in self.modes), *self.failed}
         others = tuple(baseline for baseline in stored.modes if baseline.mode not in measured)
         failed = {mode: error for mode, error in stored.failed.items() if mode not in measured}
@@ -93,7 +105,7 @@ class Baselines(Model):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Return a sentence for each mode without a time, and one for the modes that were not measured again."""
+        """Return sentences on modes without a fresh time."""
         without = tuple(f"torch's {mode} gave no time: {error}" for mode, error in self.failed.items())
         if not self.kept:
             return without
@@ -109,7 +121,9 @@ def baseline_path(
     case: Case,
     cold: bool = True,
 ) -> Path:
-    """Return the file of a case's baselines. Its name is a hash of all that the times depend on."""
+    """Return the file of a case's baselines."""
+    # The name is a hash of everything that the times depend on: hardware, drivers, torch, the task's
+    # version, the case and the L2's state. A change of any of them finds no file.
     drivers = [gpu.driver for gpu in gpus()]
     known = [hardware, drivers, torch_version, task.version, direction, case.model_dump(mode="json"), cold]
     key = digest_json([*known, KEY_VERSION])
@@ -117,24 +131,24 @@ def baseline_path(
 
 
 def read_baselines(path: Path) -> Baselines | None:
-    """Return stored baselines, or None if there is no file or it is damaged."""
+    """Return stored baselines, or None if missing or damaged."""
     found = Baselines.read(path.read_text(errors="replace")) if path.exists() else None
     return found if isinstance(found, Baselines) else None
 
 
 def load_baselines(path: Path, flush_us: float) -> Baselines | None:
-    """Return stored baselines, or None if there are none or the GPU has drifted since."""
+    """Return stored baselines, or None if missing or drifted."""
     found = read_baselines(path)
     return None if found is None or found.has_drifted(flush_us) else found
 
 
 def store_baselines(path: Path, baselines: Baselines) -> None:
-    """Write baselines to their file, for the next candidate."""
+    """Write baselines atomically to their file."""
     write_atomic(path, baselines.text())
 
 
 def baseline_request(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> TorchRequest:
-    """Return the request for a case, with the mode `eager`; the measurement sets each mode."""
+    """Return the request for a case, in mode `eager`."""
     return TorchRequest(
         target=find(target).label,  # an absolute path: the baseline process has another working folder
         direction=direction,
@@ -147,12 +161,14 @@ def baseline_request(target: str, task: Task, direction: Direction, case: Case, 
 
 
 def select_eager_modes(modes: Sequence[str]) -> tuple[str, ...]:
-    """Return the modes that compile nothing, or all modes if each of them compiles."""
+    """Return the modes that compile nothing, else all."""
     return tuple(mode for mode in modes if not TorchMode.from_name(mode).compiler) or tuple(modes)
 
 
 def require_any_mode(baselines: Baselines, request: TorchRequest) -> Baselines:
-    """Return the baselines. Raise HarnessError if no mode ran."""
+    """Return the baselines; raise HarnessError if no mode ran."""
+    # Without any time there is no ratio. That is a fault of the task or the machine and not of the
+    # candidate.
     if not baselines.modes:
         raise HarnessError(
             f"No mode of torch runs {request.target} {request.direction} on case {request.case.name}: "
@@ -162,17 +178,15 @@ def require_any_mode(baselines: Baselines, request: TorchRequest) -> Baselines:
 
 
 def measure_baselines(host: BaselineHost, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
-    """Time every mode on the request's case. Raise HarnessError if no mode ran."""
+    """Time every mode; raise HarnessError if none ran."""
     return require_any_mode(_measure_window(host, request, modes), request)
 
 
 def measure_missing_modes(
     host: BaselineHost, request: TorchRequest, stored: Baselines | None, modes: Sequence[str], flush_us: float
 ) -> Baselines:
-    """Return the stored times, and new times of the requested modes that are not stored.
-
-    Raise HarnessError if none of the requested modes has a time then.
-    """
+    """Return stored times, completed by new ones."""
+    # Raises HarnessError if none of the requested modes has a time then.
     missing = tuple(modes) if stored is None else stored.missing_modes(modes)
     now = _measure_window(host, request, missing).model_copy(update={"flush_us": flush_us})
     found = now.merged_with_stored(stored).model_copy(update={"kept": ()}) if stored else now
@@ -181,10 +195,9 @@ def measure_missing_modes(
 
 
 def remeasure_near_best(host: BaselineHost, request: TorchRequest, stored: Baselines) -> Baselines:
-    """Measure two windows of the modes near the stored best; return them beside stored times of the others.
-
-    If a stored time is the shortest after all, every mode is measured: a claim is never against a stored time.
-    """
+    """Measure the modes near the best again, in two windows."""
+    # If a stored time is the shortest after all, every mode is measured: a claim is never against a
+    # stored time, since the GPU of that day may have been slower.
     near = stored.within_15_percent()
     now = _measure_window(host, request, near).merge(_measure_window(host, request, near))
     found = now.merged_with_stored(stored)
@@ -195,7 +208,7 @@ def remeasure_near_best(host: BaselineHost, request: TorchRequest, stored: Basel
 
 
 def _measure_window(host: BaselineHost, request: TorchRequest, modes: Sequence[str]) -> Baselines:
-    """Time each mode once; a mode without times is among the failed ones."""
+    """Time each mode once; collect errors of the others."""
     replies = {mode: host.time(request.model_copy(update={"mode": TorchMode.from_name(mode)})) for mode in modes}
     found = tuple(
         Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)

@@ -1,4 +1,4 @@
-"""Capture one call of each timed case in the candidate's own process, so that it can be replayed without host code."""
+"""The capture of one call of each timed case."""
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ ARENA_ADDRESSES = (0x25B7_8000_0000, 0x2DB7_8000_0000, 0x35B7_8000_0000)
 
 @dataclass(frozen=True)
 class CapturedCalls:
-    """One captured call of each case, by the case's name, and the arenas that all of them use."""
+    """One captured call of each case, on common arenas."""
 
     arenas: Room
     calls: Mapping[str, RepeatableCall]
@@ -34,7 +34,7 @@ class CapturedCalls:
 
 
 def replay_room(outlines: Iterable[Problem], margins: Margins = MARGINS) -> Room:
-    """Return the layout for replays of several cases, one at a time: one slot, and a guarded tail behind it."""
+    """Return the layout for replays: one slot with a tail."""
     room = room_for_all(outlines, margins)
     return replace(room, slots=1, slot_bytes=room.slot_bytes + margins.tail_bytes)
 
@@ -46,10 +46,9 @@ def capture_calls(
     examine: Callable[[Trial], Examine],
     is_claim: bool = False,
 ) -> CapturedCalls | Failure:
-    """Capture a call of each case, or return the failure: a wrong result, or a call that cannot be replayed.
-
-    The session's arenas must lie at `ARENA_ADDRESSES` and have room for every case.
-    """
+    """Capture a call of each case, or return the failure."""
+    # The session's arenas must lie at `ARENA_ADDRESSES` and have room for every case. Each result is
+    # compared before its capture counts.
     found, at_edges = {}, {}
     for case in cases:
         session.use(replay_room([subject.outline(case)], session.gpu.margins))
@@ -67,10 +66,9 @@ def capture_calls(
 def _capture_at_edges(
     session: CudaSession, subject: TimingSubject, case: Case, examine: Callable[[Trial], Examine]
 ) -> tuple[RepeatableCall, ...] | Failure:
-    """Capture a call for each tensor argument, which lies against the end or, every second time, the start of memory.
-
-    A kernel that reads past an argument reads memory there that nobody has mapped, which is an error.
-    """
+    """Capture calls with an argument at the memory's end."""
+    # A kernel that reads past an argument then reads unmapped memory, which is an error of the GPU. Start
+    # and end take turns from a random first one, so that a kernel cannot know which end is unmapped.
     found, turn = [], secrets.randbelow(2)
     for number in range(len(tensors(subject.outline(case).arguments))):
         trial, call = next(subject.calls(case))
@@ -87,7 +85,7 @@ def _capture_at_edges(
 def capture_alone(
     subject: TimingSubject, runtime: Path, cases: Sequence[Case], examine: Callable[[Trial], Examine], call_s: float
 ) -> CapturedCalls | Failure:
-    """Capture a call of each case in a worker of its own, which ends afterwards."""
+    """Capture each case in a worker of its own."""
     room, entry = replay_room(subject.outline(case) for case in cases), subject.direction.value
     with CudaSession(subject.artifact, entry, runtime, room, call_s, ARENA_ADDRESSES) as session:
         return capture_calls(session, subject, cases, examine)
@@ -96,7 +94,7 @@ def capture_alone(
 def _capture_call(
     session: CudaSession, subject: TimingSubject, case: Case, examine: Callable[[Trial], Examine]
 ) -> RepeatableCall | Failure:
-    """Make the calls before, then capture one; every result is examined."""
+    """Make the calls before the capture, then capture one."""
     hosts_us = []
     for mode, (trial, other) in zip(CALLS_BEFORE, subject.others(case), strict=False):
         shown = make_call(session, subject.timed_call(trial, other, examine(trial)), mode)

@@ -1,4 +1,6 @@
-"""Times of an empty kernel, and the floor of this GPU: independent of any candidate, measured once an hour."""
+"""Times of an empty kernel, and the floor of a GPU."""
+# Both are independent of any candidate: a candidate's process never takes part, so it cannot lengthen
+# them to get more slack.
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +23,7 @@ from warpsmith.records import Candidate, Ceilings, Direction, Failure, Model
 from warpsmith.tasks.reference import Problem
 
 ANY_US = 1e9  # more than any two clocks differ by
+# A width of 0 is never reached, so that a window has 31 queued calls.
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
 SOURCE = """#include <torch/extension.h>
 #include <vector>
@@ -36,12 +39,17 @@ std::vector<torch::Tensor> forward(torch::Tensor x) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 OLD_S = 3600.0  # how busy the host is changes within hours
+# After a reboot clocks, power limits and the neighbours may differ, so times of an earlier boot are not
+# used.
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
 class EmptyKernelForm:
-    """The counts that an empty kernel's call shares with a candidate's: launches and results."""
+    """The launches and results of an empty kernel's call."""
+
+    # Launches and results cost time although nothing is computed. An empty kernel with the same counts
+    # shows how much of the difference between two clocks they explain.
 
     launches: int
     results: int
@@ -55,14 +63,14 @@ Measure = Callable[[CudaMachine, Toolchain, Sequence[EmptyKernelForm]], dict[Emp
 def give_empty_kernels(
     _machine: CudaMachine, _toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
 ) -> dict[EmptyKernelForm, EmptyKernelTimes]:
-    """Return times that no call contradicts, for a machine whose clocks mean nothing."""
+    """Return times that no call contradicts."""
     return dict.fromkeys(forms, EmptyKernelTimes(queued_us=0.0, idle_us=ANY_US, beside_us=ANY_US))
 
 
 def measure_empty_kernels(
     machine: CudaMachine, toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
 ) -> dict[EmptyKernelForm, EmptyKernelTimes]:
-    """Time the empty kernel in each form on this GPU. Raise HarnessError if it does not compile or run."""
+    """Time the empty kernel; raise HarnessError if it fails."""
     candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE)
     made = compile(candidate, None, CompileOptions(), toolchain)
     if made.artifact is None:
@@ -74,6 +82,7 @@ def measure_empty_kernels(
 
 
 def _measure_form(session: CudaSession, call: Problem) -> EmptyKernelTimes:
+    """Return the empty kernel's times in one form."""
     samples = sample(session, repeat(TimedCall(call, lambda _call, _shown: None)), SamplingOptions(RULE))
     if isinstance(samples, Failure):
         raise HarnessError(f"The empty kernel does not run: {samples.detail}")
@@ -84,34 +93,36 @@ def _measure_form(session: CudaSession, call: Problem) -> EmptyKernelTimes:
 
 
 def empty_call(form: EmptyKernelForm, device: str = "cuda") -> Problem:
-    """Return arguments that make the empty kernel launch and return as often as the form says."""
+    """Return arguments that set the launches and results."""
     x = torch.zeros(max(1, form.launches), max(1, form.results), device=device)
     return Problem((x,), (x[0, :1],), ())
 
 
 class StoredEmptyKernel(Model):
-    """The times of a form, and when they were measured in seconds since 1970."""
+    """The times of one form with their time of measurement."""
 
     form: EmptyKernelForm
     times: EmptyKernelTimes
     when: float
 
     def is_fresh(self, now_s: float) -> bool:
-        """Return whether the times are less than an hour old."""
+        """Return whether the times are below an hour old."""
+        # The host's load changes within hours, and with it the wait beside the events. A time in the
+        # future (a clock that was set back) counts as old.
         return 0 <= now_s - self.when < OLD_S
 
 
 class StoredEmptyKernels(Model):
-    """The file of empty kernel times that all processes of a machine share."""
+    """The file of times that all processes share."""
 
     forms: tuple[StoredEmptyKernel, ...]
 
 
 class EmptyKernels:
-    """Times of the empty kernel by form, measured when they are missing or old.
+    """Times of the empty kernel by form."""
 
-    Callers hold the GPU alone, so one process measures and the others read its file.
-    """
+    # Callers hold the GPU exclusively, so one process measures a missing form and the others read its
+    # file; no further lock is needed.
 
     def __init__(
         self,
@@ -129,11 +140,12 @@ class EmptyKernels:
 
     @property
     def floor(self) -> Floor:
-        """The shortest believable time on this GPU. No call is shorter than one launch."""
+        """The shortest believable time on this GPU."""
+        # No call is shorter than one launch.
         return Floor(self._ceilings, self.times(EmptyKernelForm(1, 1)).queued_us, self.machine.access.l2_bytes())
 
     def times(self, form: EmptyKernelForm) -> EmptyKernelTimes:
-        """Return the times of a form: from memory, else from the file, else measured now and stored."""
+        """Return a form's times, measured if missing or old."""
         self._known = {known: stored for known, stored in self._known.items() if stored.is_fresh(self._clock())}
         if form not in self._known:
             self._known = self._read_file() | self._known
@@ -147,6 +159,7 @@ class EmptyKernels:
         return self._known[form].times
 
     def _read_file(self) -> dict[EmptyKernelForm, StoredEmptyKernel]:
+        """Return the fresh forms of the shared file."""
         try:
             found = StoredEmptyKernels.parse(self._path.read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -155,7 +168,7 @@ class EmptyKernels:
 
     @cached_property
     def _path(self) -> Path:
-        """The file for this GPU, driver, boot, toolchain and worker."""
+        """The file for this GPU, boot and toolchain."""
         boot = BOOT.read_text() if BOOT.exists() else ""
         gpu = self.machine.gpu
         key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(self._program()), gpu.driver, gpu.uuid)

@@ -1,4 +1,6 @@
-"""Sample a captured call: single calls with fresh inputs, idle and queued in random order, every result examined."""
+"""Samples of a captured call, with every result examined."""
+# Calls are single, with fresh inputs, and idle or queued in random order. A kernel therefore cannot work
+# for one call during another, and cannot tell which calls count.
 
 import random
 import time
@@ -30,12 +32,13 @@ TURNS = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED)  # one idle call confirms two queu
 RANDOM = random.SystemRandom()
 # When a candidate whose clocks disagree is given up: at four times the rule's most calls, or at four times its seconds
 # and three times its least calls. A kernel of a second a call shall not keep others waiting for minutes.
+# Without a bound a candidate whose clocks never agree would keep the GPU for ever.
 MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
 
 
 @dataclass(frozen=True)
 class TimedCall:
-    """A call to time, its examination, its kind of input, and the results that the caller passes."""
+    """A call to time, with its examination."""
 
     problem: Problem
     examine: Examine
@@ -47,13 +50,16 @@ Calls = Iterator[TimedCall]
 
 
 def typical_flush_us(flushes_us: Sequence[float]) -> float:
-    """Return the lower quartile of flush times: a disturbance only adds, and a drift moves all of them."""
+    """Return the lower quartile of flush times."""
+    # A disturbance only adds to a flush, and a drift moves all of them.
     return quantile(flushes_us, 0.25)
 
 
 @dataclass(frozen=True)
 class EmptyKernelTimes:
-    """Times of an empty kernel's call in microseconds, the zero of both clocks."""
+    """An empty kernel's times in microseconds."""
+
+    # They are the zero of both clocks: a launch and an answer cost time although nothing is computed.
 
     queued_us: float
     idle_us: float
@@ -61,7 +67,7 @@ class EmptyKernelTimes:
 
     @property
     def gap_us(self) -> float:
-        """How much shorter a queued call is than an idle one: the cost of launches."""
+        """The launch cost that a queued call hides."""
         return max(0.0, self.idle_us - self.queued_us)
 
 
@@ -77,7 +83,8 @@ class Samples:
         (self.idle if mode is Mode.IDLE else self.queued).append(clocks)
 
     def drop_disturbed(self) -> "Samples":
-        """Return the calls with a usual flush; a mode without any keeps all of its calls."""
+        """Return the calls with a usual flush."""
+        # A mode without any keeps all of its calls, since every later statistic needs at least one.
         every = [*self.idle, *self.queued]
         good = dict(zip(map(id, every), find_undisturbed([clocks.flush_us for clocks in every]), strict=True))
         idle, queued = ([clocks for clocks in mode if good[id(clocks)]] for mode in (self.idle, self.queued))
@@ -94,33 +101,30 @@ class Samples:
         return len(self.idle) + len(self.queued)
 
     def events_us(self, mode: Mode) -> list[float]:
-        """Return the worker's event times of one mode."""
+        """Return one mode's event times in microseconds."""
         return [clocks.event_us for clocks in (self.idle if mode is Mode.IDLE else self.queued)]
 
     def queued_us(self, kinds: Sequence[str]) -> dict[str, list[float]]:
-        """Return the event times of queued calls by kind of input."""
+        """Return the queued event times by kind of input."""
         return {kind: [clocks.event_us for clocks in self.queued if clocks.kind == kind] for kind in kinds}
 
     def beside_us(self, share: float = 0.5) -> float:
-        """Return a quantile of the evaluator's wait beyond the event times of idle calls."""
+        """Return a quantile of the wait beyond idle events."""
         return quantile([clocks.beside_us for clocks in self.idle], share)
 
     def find_confirmed(self, empty_beside_us: float) -> list[Clocks]:
-        """Return the idle calls whose event time the evaluator's own clock confirms.
-
-        A delayed answer and an event time that is too short look alike here, and neither counts.
-        """
+        """Return the idle calls that the evaluator's clock confirms."""
+        # A delayed answer and an event time that is too short look alike here, and neither of them
+        # counts.
         return [clocks for clocks in self.idle if clocks.beside_us <= empty_beside_us + slack_us(clocks.event_us)]
 
     def fastest_idle_us(self, empty: EmptyKernelTimes) -> float:
-        """Return the shortest confirmed idle call, or the shortest idle call if none is confirmed.
-
-        A disturbance only adds, so no call is shorter than its work.
-        """
+        """Return the shortest idle call, confirmed if possible."""
+        # A disturbance only adds, so no call is shorter than its work.
         return min(clocks.event_us for clocks in self.find_confirmed(empty.beside_us) or self.idle)
 
     def check_hidden_work(self, empty: EmptyKernelTimes) -> Failure | None:
-        """Return a failure if queued calls are shorter than idle ones by more than launches explain."""
+        """Return a failure if queued calls hide work."""
         return check_hidden_work(self.fastest_idle_us(empty), median(self.events_us(Mode.QUEUED)), empty.gap_us)
 
     @property
@@ -131,7 +135,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How calls are made: when to stop, cold or warm L2, and the empty kernel's times. The rule holds for each kind."""
+    """When to stop, the L2's state, and the empty kernel."""
 
     rule: StopRule
     cold: bool = True
@@ -139,7 +143,10 @@ class SamplingOptions:
     kinds: tuple[str, ...] = (USUAL,)
 
     def is_done(self, samples: Samples, elapsed_s: float) -> bool:
-        """Return whether the rule is met and the clocks agree, or patience ends. Only undisturbed calls count."""
+        """Return whether to stop sampling."""
+        # The rule must be met for each kind of input alone, by undisturbed calls only, and the clocks
+        # must agree; or patience is over. More calls are made while a rule is unmet, since most
+        # disturbances pass.
         kept = samples.drop_disturbed()
         queued_us = kept.queued_us(self.kinds).values()
         if self._is_patience_over(samples.count, min(map(len, queued_us)), elapsed_s):
@@ -153,7 +160,7 @@ class SamplingOptions:
         return kept.check_hidden_work(self.empty) is None
 
     def _is_patience_over(self, calls: int, rarest: int, elapsed_s: float) -> bool:
-        """Whether to give up after these calls, of which `rarest` are queued ones of the rarest kind of input."""
+        """Return whether to give up after these calls."""
         each = calls / len(self.kinds)
         enough = each >= LEAST_TURNS * self.rule.least and rarest >= self.rule.least
         return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or each >= MOST_TURNS * self.rule.most
@@ -166,10 +173,10 @@ def sample(
     others: Calls | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Samples | Failure:
-    """Make calls until the options are done; return their clocks, or the failure of the first wrong call.
-
-    `others` are calls of other inputs, mixed in at random places: examined, and not counted.
-    """
+    """Make calls until done; return clocks or a failure."""
+    # `others` are calls of other inputs at random places. Their results are examined, and their times do
+    # not count. The order of modes is random as well: a kernel that knows the next mode could do its work
+    # in the mode that counts less.
     samples, start_s, number = Samples(), clock(), 0
     turns, places = list[Mode](), _draw_places(others is not None)
     while not options.is_done(samples, clock() - start_s):
@@ -188,13 +195,13 @@ def sample(
 
 
 def _draw_places(has_others: bool) -> Iterator[bool]:
-    """Yield for each call whether it has other inputs: three of every twelve, if there are others."""
+    """Yield for each call whether its inputs are others."""
     while True:
         chosen = RANDOM.sample(range(DOZEN), OTHERS) if has_others else ()
         yield from (place in chosen for place in range(DOZEN))
 
 
 def make_call(session: Session, call: TimedCall, mode: Mode, slot: int = 0, cold: bool = True) -> Shown | Failure:
-    """Make and examine one call; return its result, or its failure."""
+    """Make and examine one call; return observation or failure."""
     shown = session.call(call.problem.arguments, call.given, slot=slot, mode=mode, cold=cold)
     return shown.failure or call.examine(call.problem, shown) or shown

@@ -1,4 +1,4 @@
-"""A timing session: the replay processes of one candidate, and the baseline process beside them."""
+"""A timing session: replay processes and the baseline process."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,10 @@ OLD_S = LIMITS.wall_s - 600.0  # an older process might be ended by its limit du
 
 
 class TimingSession:
-    """Replay processes of one candidate, one a window, and torch beside them. No host code of the candidate runs."""
+    """Replay processes of one candidate, with torch beside them."""
+
+    # Each window has a process of its own: the addresses of code and parameters change the time of a
+    # short kernel for the life of a process. No host code of the candidate runs in any of them.
 
     def __init__(
         self,
@@ -52,11 +55,13 @@ class TimingSession:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the session is younger than two minutes; its processes live for a limited time."""
+        """Whether the session is below two minutes old."""
         return self._clock() - self._started_s < WAITED_S
 
     def replayer(self, number: int, captured: RepeatableCall) -> Player:
-        """Return the replay process of a window, ready to replay a captured call; start it if it is missing or old."""
+        """Return a window's replay process, loaded with a capture."""
+        # A process that died while it waited for the GPU is replaced: its death says nothing about the
+        # captured call. A process near its time limit is replaced as well.
         known = self._replayers.get(number)
         if known is not None:
             replayer, until, started_s = known
@@ -75,10 +80,11 @@ class TimingSession:
 
     @cached_property
     def _buffers(self) -> Buffers:
+        """The arenas of all replay processes, allocated once."""
         return self._open.enter_context(self._open_buffers(self._arenas, self.machine.access))
 
     def empty_form(self, outline: Problem) -> EmptyKernelForm:
-        """Return the launch and result counts that the empty kernel must match."""
+        """Return the counts that the empty kernel must match."""
         return EmptyKernelForm(self._subject.launches, len(outline.native))
 
     @cached_property

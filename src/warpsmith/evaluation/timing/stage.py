@@ -1,4 +1,4 @@
-"""The timing stage on a real GPU: time every case, compare it with the best of torch, doubt it where a rule fails."""
+"""The timing stage on a real GPU."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ FEWER = StopRule(width=0.005, least=5, most=8, seconds=1.0)
 
 @dataclass(frozen=True)
 class Timer:
-    """Times candidates on this GPU."""
+    """The timing of candidates on one GPU."""
 
     empty_kernels: EmptyKernels
     hardware: str
@@ -63,7 +63,7 @@ class Timer:
         examine: Callable[[Trial], Examine],
         captured: CapturedCalls,
     ) -> StageResult:
-        """Return the result of the timing stage; the first failure or doubt ends it and sets its verdict."""
+        """Time every case; the first failure or doubt ends."""
         start_s = time.monotonic()
         found: list[CaseTiming] = []
         for case in cases:
@@ -83,10 +83,10 @@ class Timer:
         timing_session: TimingSession,
         captured: CapturedCalls,
     ) -> TimedCase | Failure:
-        """Time one case: one window in a search, A B B A for a claim, where B are torch's modes.
-
-        A speedup above 10 is timed again in a fresh process, in a search too. Return a failure if a replay fails.
-        """
+        """Time one case; return a failure if a replay fails."""
+        # One window in a search; A B B A in a claim, where A are windows of the candidate and B those of
+        # torch. In this order a linear drift of the GPU's clock affects both sides alike. A speedup above
+        # 10 is timed again in a fresh process, in a search too.
         outline = subject.outline(case)
         source = self._window_source(subject, case, examine, timing_session, captured)
         few = replace(source, options=replace(source.options, rule=FEWER))
@@ -95,6 +95,8 @@ class Timer:
         first = source.measure(0, outline)
         if isinstance(first, Failure):
             return first
+        # A window that breaks a rule is not worth four more processes: the case ends in a quarantine
+        # anyway.
         is_short = self._is_fine(case) and first.is_sound and first.us < SHORT_US
         more_before, more_after = MORE if is_short else ((), ())
         before = few.measure_all(more_before, outline, [first])
@@ -113,7 +115,8 @@ class Timer:
         return conclude_case(case, [before, after], baselines, bounds, subject.launches)
 
     def _is_fine(self, case: Case) -> bool:
-        """Return whether the case is part of a claim's speedup. Held-out cases only show the gap to the timed ones."""
+        """Return whether a case is part of a claim."""
+        # Held-out cases show the gap to the timed ones and need no narrow interval.
         return self.tier == "claim" and case.group is not Group.HELDOUT
 
     def _window_source(
@@ -124,7 +127,7 @@ class Timer:
         timing_session: TimingSession,
         captured: CapturedCalls,
     ) -> WindowSource:
-        """Return a source of windows with endless fresh calls, and the rule that ends a window."""
+        """Return a source of windows with endless fresh calls."""
         rule = SEARCH if self.tier == "search" else CLAIM if self._is_fine(case) else FEWER
         options = SamplingOptions(rule, self.cache == "cold", kinds=subject.kinds(case))
         usual, others = (
@@ -136,11 +139,9 @@ class Timer:
     def _find_baselines(
         self, subject: TimingSubject, case: Case, timing_session: TimingSession, flush_us: float
     ) -> Baselines:
-        """Return the stored baselines, measured now where they are missing or the GPU has drifted.
-
-        For a claim two windows of the modes near the best are measured now. A held-out shape never comes again: nothing
-        is compiled for it, and nothing is stored.
-        """
+        """Return a case's baselines, measured now where needed."""
+        # For a claim two windows of the modes near the best are measured now. The sizes of a held-out
+        # case never come again, so compiled code and stored times would never be used again.
         cold = self.cache == "cold"
         request = baseline_request(subject.target, subject.task, subject.direction, case, cold)
         if case.group is Group.HELDOUT:
@@ -156,11 +157,12 @@ class Timer:
         return remeasure_near_best(self._torch(timing_session), request, found)
 
     def _torch(self, timing_session: TimingSession) -> BaselineHost:
-        """Return the baseline process, after freeing the GPU memory that references hold in this process."""
+        """Return the baseline process, after freeing our own memory."""
         self.release_memory()
         return timing_session.torch
 
     def _result(self, start_s: float, cases: list[CaseTiming], failure: Failure | None) -> StageResult:
+        """Return the stage's result with its cases."""
         return StageResult(
             stage=STAGE,
             verdict=failure.reason.verdict if failure else Verdict.PASS,

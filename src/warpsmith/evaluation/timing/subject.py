@@ -1,4 +1,4 @@
-"""The subject of timing: a compiled candidate, its task, and fresh calls of its timed cases."""
+"""A compiled candidate with fresh calls of its timed cases."""
 
 import random
 import secrets
@@ -19,12 +19,12 @@ DrawProblem = Callable[[OpenTask, Direction, Trial], Problem]
 
 
 def draw_on(device: str, opened: OpenTask, direction: Direction, trial: Trial) -> Problem:
-    """Return a problem of a test input with a secret seed, its tensors on a device of torch."""
+    """Return a problem with a secret seed on a device."""
     return next(problems(opened, direction, trial, secrets.randbits(SEED_BITS), device))
 
 
 def kind_of(trial: Trial) -> str:
-    """Return the kind of a timed test input: its perturbation, else its family, or `usual` for normal values."""
+    """Return the kind of a timed input: perturbation, family or `usual`."""
     if trial.twist is not Twist.NONE:
         return trial.twist.value
     return USUAL if trial.family is Family.NORMAL else trial.family.value
@@ -46,36 +46,37 @@ class TimingSubject:
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
     def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
-        """Yield fresh calls of a case without end, one of each kind of input by turns, in secret order."""
+        """Yield fresh calls of a case without end."""
+        # One of each kind of input by turns, in secret order. Inputs of timed calls are never stored, so
+        # they come from torch's generator, which is faster than the reproducible one (design/draws.md).
         return self._drawn(lambda: self._counted(case))
 
     def timed_call(self, trial: Trial, problem: Problem, examine: Examine) -> TimedCall:
-        """Return a call with its kind of input and the results that the language passes."""
+        """Return a call with its kind and passed results."""
         given = find_language(self.language).passed_results(problem.native)
         return TimedCall(problem, examine, kind_of(trial), given)
 
     def kinds(self, case: Case) -> tuple[str, ...]:
-        """Return the kinds of input that are timed, usual ones first. The slowest kind sets the case's time."""
+        """Return the kinds of input that are timed."""
         return tuple(kind_of(trial) for trial in self._counted(case))
 
     def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
-        """Yield calls of the same shapes with other inputs without end; they are examined, and not counted.
-
-        They have other families, other parameters, one changed element, or shuffled values. Families take turns in
-        secret order over a whole evaluation: none comes twice before each has come once.
-        """
+        """Yield calls with other inputs without end."""
+        # Other families, other parameters, one changed element, or shuffled values. Families take turns
+        # in secret order over a whole evaluation, so none comes twice before each has come once.
         return self._drawn(lambda: self._others(case))
 
     def _drawn(self, kinds: Callable[[], Sequence[Trial]]) -> Iterator[tuple[Trial, Problem]]:
+        """Yield problems of test inputs in secret order."""
         while True:
             for trial in RANDOM.sample(some := kinds(), len(some)):
                 yield trial, self.draw(self.opened, self.direction, trial)
 
     def _counted(self, case: Case) -> list[Trial]:
-        """Return test inputs of usual values and of each large kind.
-
-        Values change the power of a GPU, so that an honest kernel may take a little longer or shorter for one kind.
-        """
+        """Return the test inputs whose times count."""
+        # Values change the power that a GPU draws, so the times of an honest kernel may differ a little
+        # between kinds. A kernel with a fast path for usual values alone gains nothing: the slowest kind
+        # counts.
         return [Trial(case=case), *self._large(case)]
 
     def _large(self, case: Case) -> list[Trial]:
@@ -89,6 +90,7 @@ class TimingSubject:
         return all_over or [Trial(case=case, twist=Twist.RAISED)]
 
     def _others(self, case: Case) -> list[Trial]:
+        """Return four test inputs that are only examined."""
         inits = sorted({init for one in self.task.cases for init in one.inits})
         paired = case.dtype is Dtype.FLOAT32 and self.task.forward.pairs_inputs and not self.task.precision.tf32
         twists = (Twist.NUDGED, Twist.SHUFFLED, Twist.SCALED) if paired else (Twist.NUDGED, Twist.SHUFFLED)
@@ -101,7 +103,7 @@ class TimingSubject:
         return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
 
     def _next_family(self, case: Case) -> Family:
-        """Return the next family in turn that is not large, or normal values if the task has no other family."""
+        """Return the next family in turn."""
         left = self._turns.setdefault(case.dtype, [])
         if not left:
             others = {one for one in self._families(case) if not FAMILIES[one].large} - {Family.NORMAL}
@@ -109,11 +111,11 @@ class TimingSubject:
         return left.pop()
 
     def _families(self, case: Case) -> set[Family]:
-        """Return the families that the task is checked with and the case's element type can hold."""
+        """Return the families for the case's element type."""
         return set(families_of(self.task, case.dtype))
 
     def outline(self, case: Case) -> Problem:
-        """Return the shapes of a call of a case, without values."""
+        """Return the shapes of a call, without values."""
         if case.name not in self._outlines:
             self._outlines[case.name] = outline(self.opened, self.direction, Trial(case=case))
         return self._outlines[case.name]

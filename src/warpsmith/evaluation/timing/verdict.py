@@ -1,4 +1,4 @@
-"""Conclude one timed case: its times, ratio and comparison for the record, and the rules that fail."""
+"""The conclusion of one timed case."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,30 +16,29 @@ from warpsmith.tasks.reference import Problem
 
 @dataclass(frozen=True)
 class TimedCase:
-    """One case: its timing for the record, and the reasons not to believe the timing."""
+    """One case's timing, and the failures of rules."""
 
     timing: CaseTiming
     doubts: tuple[Failure, ...]
 
     @property
     def reasons(self) -> set[Reason]:
-        """The reasons of the doubts."""
+        """The reasons of the failed rules."""
         return {doubt.reason for doubt in self.doubts}
 
 
 @dataclass(frozen=True)
 class TimeBounds:
-    """The shortest times of one case in microseconds: the believable one, and the roofline's."""
+    """The floor and the roofline of a case, in microseconds."""
 
     floor_us: float
     roofline_us: float
 
 
 def bound_times(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> TimeBounds:
-    """Return the shortest times of a case, from the task's formulas and the size of the results.
-
-    A task without formulas has the floor of an empty kernel.
-    """
+    """Return a case's floor and roofline time."""
+    # The floor uses the bytes that the task states, and the roofline the least bytes and operations.
+    # Without formulas only the empty kernel's time is left.
     written = float(sum(tensor.nbytes for tensor in call.native))
     work = task.least(direction, case) or Work(flops=0, bytes=0)
     read, stated = (max(0.0, moved - written) for moved in (work.bytes, task.bytes(direction, case) or 0.0))
@@ -50,10 +49,9 @@ def bound_times(task: Task, direction: Direction, case: Case, call: Problem, flo
 def conclude_case(
     case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, bounds: TimeBounds, launches: int
 ) -> TimedCase:
-    """Return the timing of one case with its doubts.
-
-    `sides` has the windows before the baselines and, for a claim, those after.
-    """
+    """Return a case's timing with all failed rules."""
+    # `sides` has the windows before the baselines and, for a claim, those after. Each side has a ratio of
+    # its own, and `faster` needs both.
     windows = [window for side in sides for window in side]
     kinds = group_by_kind(windows)
     queued = kinds[rules.find_slowest_kind(kinds)]
@@ -74,7 +72,7 @@ def conclude_case(
 def _summarize_case(
     case: Case, windows: Sequence[Window], baselines: Baselines, bounds: TimeBounds, ratios: Sequence[float]
 ) -> CaseTiming:
-    """Return the times of a case's windows, and the speedup over the best baseline."""
+    """Return the times of a case with its speedup."""
     kinds, best = group_by_kind(windows), baselines.best
     slowest = rules.find_slowest_kind(kinds)
     queued, counted = kinds[slowest], [clocks for window in windows for clocks in window.counted]
@@ -101,19 +99,18 @@ def _summarize_case(
 
 
 def _count_calls(windows: Sequence[Window]) -> int:
+    """Return the number of calls in all windows."""
     return sum(window.every.count for window in windows)
 
 
 def _check_windows(windows: Sequence[Window]) -> Iterator[Failure | None]:
+    """Yield the result of each rule for each window."""
     for window in windows:
         yield from window.check()
 
 
 def group_by_kind(windows: Sequence[Window]) -> dict[str, list[float]]:
-    """Return the queued times of all windows by the kind of input.
-
-    As many of each window: every process counts alike, however many calls it made.
-    """
+    """Return the queued times of all windows by kind."""
     kinds = dict.fromkeys(kind for window in windows for kind in window.queued_us)
     return {
         kind: rules.take_equally([window.queued_us[kind] for window in windows if kind in window.queued_us])

@@ -1,4 +1,4 @@
-"""WindowSource: the calls of one replay process on one case, held against an empty kernel's times."""
+"""The calls of one replay process on one case."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from warpsmith.tasks.reference import Problem
 
 @dataclass(frozen=True)
 class Window:
-    """The counted calls of one process, and the empty kernel's times of the same form."""
+    """The calls of one process, with the empty kernel's times."""
 
     every: Samples
     empty: EmptyKernelTimes
@@ -40,26 +40,28 @@ class Window:
 
     @property
     def counted(self) -> list[Clocks]:
-        """The confirmed idle calls, or all undisturbed ones if none is confirmed."""
+        """The confirmed idle calls, else all undisturbed ones."""
         return self.confirmed or self.kept.idle
 
     @cached_property
     def confirmed(self) -> list[Clocks]:
-        """The undisturbed idle calls whose event time the evaluator's clock confirms."""
+        """The idle calls that the evaluator's clock confirms."""
         return self.kept.find_confirmed(self.empty.beside_us)
 
     @cached_property
     def queued_us(self) -> dict[str, list[float]]:
-        """The times of undisturbed queued calls by kind of input; a kind without any is left out."""
+        """The undisturbed queued times by kind of input."""
         return {kind: times for kind, times in self.kept.queued_us(self.kinds).items() if times}
 
     @property
     def us(self) -> float:
-        """The median time of queued calls of the slowest kind of input."""
+        """The slowest kind's median of queued calls."""
         return max(map(median, self.queued_us.values()))
 
     def check(self) -> Iterator[Failure | None]:
-        """Yield the failure of each rule, or None. Each process is judged alone: an honest one excuses no other."""
+        """Yield each rule's failure, or None."""
+        # Each process is judged alone: a sound window must not excuse one in which the events were
+        # changed.
         kept, confirmed = self.kept, len(self.confirmed)
         yield rules.check_throttling(self.slowed)
         yield rules.check_sample_counts({kind: len(times) for kind, times in kept.queued_us(self.kinds).items()})
@@ -74,7 +76,7 @@ class Window:
 
 @dataclass(frozen=True)
 class WindowSource:
-    """Measures windows of one case in the replay processes of a timing session."""
+    """The windows of one case in a timing session."""
 
     timing_session: TimingSession
     empty_kernels: EmptyKernels
@@ -84,7 +86,7 @@ class WindowSource:
     others: Calls | None = None  # other inputs of the same shapes: host code may have looked at the captured inputs
 
     def measure(self, number: int, outline: Problem) -> Window | Failure:
-        """Measure a window in one replay process. Return a failure if a replay is wrong or impossible."""
+        """Measure a window; return a failure if a replay fails."""
         empty = self.empty_kernels.times(self.timing_session.empty_form(outline))
         try:
             replayer = self.timing_session.replayer(number, self.captured)
@@ -100,7 +102,7 @@ class WindowSource:
         return Window(found, empty, self.timing_session.machine.state().slowed, self.options.kinds)
 
     def replay_at_edges(self, calls: Sequence[RepeatableCall], outline: Problem) -> Failure | None:
-        """Replay once each call that has an argument against an end of the mapped memory; return the first failure."""
+        """Replay calls with an argument at the memory's end."""
         for captured in calls:
             replayer = self.timing_session.replayer(0, captured)
             replayer.use(replay_room([outline], self.timing_session.machine.access.margins))
@@ -114,7 +116,7 @@ class WindowSource:
     def measure_all(
         self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()
     ) -> list[Window] | Failure:
-        """Return the windows in `made` and one of each numbered replay process, or the first failure."""
+        """Return windows of several processes, or the first failure."""
         found = list(made)
         for number in numbers:
             window = self.measure(number, outline)

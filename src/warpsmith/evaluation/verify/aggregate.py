@@ -1,4 +1,4 @@
-"""The decision from all verifiers' signals: evidence adds up in log-odds, by calibrated weights."""
+"""The decision from all verifiers' signals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,12 @@ SHIPPED = Path(__file__).parent / "weights.json"
 SIGNS_ONLY = frozenset({"static"})  # explains, and is never alone a reason to stop
 DECISIVE = frozenset({"compile"})  # what does not compile cannot run, whatever else is said
 REVIEWER = "review_"
+# Infinite odds cannot be stored as JSON. Log-odds of 20 leave a probability of 2e-9.
 CERTAIN = 20.0  # log-odds of what is as good as certain
 
 
 class Signal(Model):
-    """The signal of one verifier: whether it objects, and its confidence."""
+    """The objection or silence of one verifier."""
 
     verifier: str
     objects: bool
@@ -24,14 +25,14 @@ class Signal(Model):
 
 
 class Weight(Model):
-    """The weights of an objection and of silence, in natural log-odds of being wrong."""
+    """The log-odds of an objection and of silence."""
 
     alarm: float
     clear: float
 
 
 class Weights(Model):
-    """The weights of all verifiers, the prior odds of a wrong candidate, and the odds to stop at."""
+    """The weights of all verifiers, with prior and threshold."""
 
     prior: float  # log-odds that a candidate is wrong before anybody looked
     verifiers: Mapping[str, Weight]
@@ -40,7 +41,7 @@ class Weights(Model):
 
 
 class Decision(Model):
-    """Stop or go, and the probability of being wrong behind it."""
+    """Stop or go, with the log-odds behind it."""
 
     go: bool
     odds: float  # natural log-odds of being wrong
@@ -52,14 +53,18 @@ class Decision(Model):
 
 
 def decide(signals: Sequence[Signal], weights: Weights) -> Decision:
-    """Decide stop or go by the odds; a reviewer's approval never undoes a tool's stop."""
+    """Decide stop or go by the log-odds."""
+    # Evidence of independent verifiers adds up in log-odds. A reviewer's approval never undoes a tool's
+    # stop: the odds without reviewers count as well, and the larger decides.
     stopping = stopping_odds(signals, weights)
     go = stopping < weights.stop
     return Decision(go=go, odds=total(signals, weights) if go else min(stopping, CERTAIN))
 
 
 def stopping_odds(signals: Sequence[Signal], weights: Weights) -> float:
-    """Return the odds for a stop: infinite if nothing can run, minus infinity for signs alone."""
+    """Return the log-odds for a stop."""
+    # Infinite if the compiler objects, since nothing can run then; minus infinity if only signs in the
+    # text object (design/verifiers.md).
     if any(signal.objects and signal.verifier in DECISIVE for signal in signals):
         return math.inf
     tools = [signal for signal in signals if not signal.verifier.startswith(REVIEWER)]
@@ -67,17 +72,18 @@ def stopping_odds(signals: Sequence[Signal], weights: Weights) -> float:
 
 
 def total(signals: Sequence[Signal], weights: Weights) -> float:
-    """Return the log-odds of being wrong after all signals."""
+    """Return the log-odds of being wrong."""
     return weights.prior + sum(evidence(signal, weights) for signal in signals)
 
 
 def _heavy(signals: Sequence[Signal], weights: Weights) -> float:
+    """Return the log-odds, or minus infinity without an objection."""
     objects = any(signal.objects and signal.verifier not in SIGNS_ONLY for signal in signals)
     return total(signals, weights) if objects else -math.inf
 
 
 def evidence(signal: Signal, weights: Weights) -> float:
-    """Return a signal's log-odds; 0 for a verifier that was never calibrated."""
+    """Return a signal's log-odds; 0 if uncalibrated."""
     weight = weights.verifiers.get(signal.verifier)
     if weight is None:
         return 0.0
@@ -85,13 +91,16 @@ def evidence(signal: Signal, weights: Weights) -> float:
 
 
 def weight_of(caught: int, wrong: int, alarms: int, right: int) -> Weight:
-    """Return the weight for counts on a corpus. Half a case is added to each: no count proves a never."""
+    """Return the weight for counts on a corpus."""
+    # Half a case is added to each count (Jeffreys prior), since no finite corpus proves that a verifier
+    # never errs. The log-odds of an objection are never negative, those of silence never positive.
     hit, false = (caught + 0.5) / (wrong + 1), (alarms + 0.5) / (right + 1)
     return Weight(alarm=max(0.0, math.log(hit / false)), clear=min(0.0, math.log((1 - hit) / (1 - false))))
 
 
 def threshold(right: Sequence[float], wrong: Sequence[float]) -> float:
-    """Return the odds to stop at: above every right kernel, halfway to the nearest wrong one."""
+    """Return the log-odds to stop at."""
+    # Above every right kernel of the corpus, halfway to the nearest wrong one.
     highest = max(right, default=-math.inf)
     above = [odds for odds in wrong if highest < odds < math.inf]
     if not math.isfinite(highest):
@@ -105,7 +114,7 @@ def weights_path() -> Path:
 
 
 def load_weights() -> Weights:
-    """Load the weights of this machine's last calibration, else the shipped ones."""
+    """Load this machine's weights, else the shipped ones."""
     own = weights_path()
     return _read(own) if own.exists() else shipped_weights()
 
@@ -117,6 +126,7 @@ def shipped_weights() -> Weights:
 
 
 def _read(path: Path) -> Weights:
+    """Read weights; raise UsageError if the file has none."""
     found = Weights.read(read_text(path))
     if isinstance(found, str):
         raise UsageError(f"{path} holds no weights ({found}); remove it, or run `warpsmith calibrate`.")

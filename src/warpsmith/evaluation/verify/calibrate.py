@@ -1,4 +1,4 @@
-"""Calibration: verifiers over a labelled corpus, how often each is right, what it saves, and the weights from that."""
+"""The calibration of verifiers over a labelled corpus."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ MODEL_FREE = ("static", "compile", "virtual")
 
 
 class Matrix(Model):
-    """A verifier's confusion matrix, its objections to survivors, and its price."""
+    """A verifier's confusion matrix, with its price."""
 
     verifier: str
     caught: int = 0  # wrong ones that it objected to
@@ -41,17 +41,17 @@ class Matrix(Model):
 
     @property
     def seen(self) -> int:
-        """Right and wrong kernels that it checked."""
+        """The right and wrong kernels that were checked."""
         return self.caught + self.missed + self.alarms + self.cleared
 
     @property
     def accuracy(self) -> float:
-        """The share of right and wrong kernels that it told apart."""
+        """The share of correct answers; NaN without any."""
         return (self.caught + self.cleared) / self.seen if self.seen else math.nan
 
 
 class Surprise(Model):
-    """A kernel on which verifiers and GPU disagree: its origin and both verdicts."""
+    """A kernel on which verifiers and GPU disagree."""
 
     origin: str
     label: Label
@@ -60,7 +60,7 @@ class Surprise(Model):
 
 
 class Calibration(Model):
-    """Measured matrices and the weights that follow."""
+    """Measured matrices, and the weights that follow."""
 
     right: int
     wrong: int
@@ -75,7 +75,7 @@ class Calibration(Model):
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """One kernel of the corpus with its label and the verifiers' results."""
+    """One labelled kernel with the verifiers' results."""
 
     specimen: LabelledKernel
     verified: Verified
@@ -87,15 +87,14 @@ class CalibrationSample:
 
     @property
     def signals(self) -> Mapping[str, Signal]:
-        """The signals by the verifier's name."""
+        """The signals by verifier name."""
         return {signal.verifier: signal for signal in self.spoken}
 
 
 def calibrate(trials: Sequence[CalibrationSample], source: str, before: Weights | None = None) -> Calibration:
-    """Return matrices, weights and the threshold for a labelled corpus; attacks count for reviewers only.
-
-    A verifier that did not look at this corpus keeps its weight from `before`.
-    """
+    """Return matrices, weights and threshold for a corpus."""
+    # Attacks count for reviewers only: their number in a corpus is arbitrary and must not set the prior.
+    # A verifier that did not run keeps its weight from `before`.
     names = dict.fromkeys(name for trial in trials for name in trial.signals)
     matrices = tuple(_matrix(name, trials) for name in names)
     trials = [trial for trial in trials if kind_of(trial.specimen.candidate) is not SpecimenOrigin.ATTACK]
@@ -118,7 +117,7 @@ def calibrate(trials: Sequence[CalibrationSample], source: str, before: Weights 
 def weigh(
     trials: Sequence[CalibrationSample], matrices: Sequence[Matrix], source: str, before: Mapping[str, Weight]
 ) -> Weights:
-    """Return the weights of the matrices, and the threshold that lets every right kernel pass."""
+    """Return weights, and a threshold without false stops."""
     measured = {one.verifier: weight_of(one.caught, _wrong(one), one.alarms, _right(one)) for one in matrices}
     wrong = [trial for trial in trials if trial.specimen.label is Label.WRONG]
     right = [trial for trial in trials if trial.specimen.label is Label.RIGHT]
@@ -129,12 +128,12 @@ def weigh(
 
 
 def _highest(trial: CalibrationSample, weights: Weights) -> float:
-    """Return the odds that bring a kernel nearest to a stop, objection or not."""
+    """Return the odds nearest to a stop."""
     return max(total(trial.spoken, weights), stopping_odds(trial.spoken, weights))
 
 
 def decided(name: str, trials: Sequence[CalibrationSample], weights: Weights) -> Matrix:
-    """Return the matrix of the decision, stop or go."""
+    """Return the matrix of the combined decision."""
     stops = [not decide(trial.spoken, weights).go for trial in trials]
     seconds = sum(trial.verified.seconds for trial in trials)
     usd = sum(trial.verified.usd for trial in trials)
@@ -142,12 +141,14 @@ def decided(name: str, trials: Sequence[CalibrationSample], weights: Weights) ->
 
 
 def role_matrix(role: ReviewerRole, trials: Sequence[CalibrationSample]) -> Matrix:
-    """Return a reviewer's matrix on faults of its own kind and right kernels."""
+    """Return a reviewer's matrix on its own faults."""
+    # A reviewer for memory errors is not expected to find numerical ones.
     own = [trial for trial in trials if _asked(role, trial.specimen) and _review(trial, role)]
     return _counted(f"{REVIEWER}{role}", own, [_objects(trial, role) for trial in own])
 
 
 def _asked(role: ReviewerRole, specimen: LabelledKernel) -> bool:
+    """Return whether a kernel belongs to a role's question."""
     if specimen.label is Label.RIGHT:
         return True
     if specimen.label is not Label.WRONG:
@@ -159,7 +160,7 @@ def _asked(role: ReviewerRole, specimen: LabelledKernel) -> bool:
 
 
 def _matrix(name: str, trials: Sequence[CalibrationSample]) -> Matrix:
-    """Return one verifier's matrix on all kernels that it saw."""
+    """Return one verifier's matrix."""
     if name.startswith(REVIEWER):
         return role_matrix(ReviewerRole(name.removeprefix(REVIEWER)), trials)
     seen = [trial for trial in trials if name in trial.signals]
@@ -168,6 +169,7 @@ def _matrix(name: str, trials: Sequence[CalibrationSample]) -> Matrix:
 
 
 def _counted(name: str, trials: Sequence[CalibrationSample], stops: Sequence[bool]) -> Matrix:
+    """Return the matrix of stops against labels."""
     pairs = list(zip(trials, stops, strict=True))
     labels = [(trial.specimen.label, stopped) for trial, stopped in pairs]
     saved = sum(one.specimen.gpu_s for one, stopped in pairs if stopped and one.specimen.label is Label.WRONG)
@@ -183,6 +185,7 @@ def _counted(name: str, trials: Sequence[CalibrationSample], stops: Sequence[boo
 
 
 def _surprises(trials: Sequence[CalibrationSample], weights: Weights) -> Iterator[Surprise]:
+    """Yield the kernels with a wrong decision."""
     for trial in trials:
         specimen, go = trial.specimen, decide(trial.spoken, weights).go
         if go is not (specimen.label is Label.WRONG):
@@ -192,37 +195,44 @@ def _surprises(trials: Sequence[CalibrationSample], weights: Weights) -> Iterato
 
 
 def _said(trial: CalibrationSample) -> str:
+    """Return the failure that stopped a kernel."""
     failed = trial.verified.stopped_by
     return f"{failed.stage} {failed.reason}: {failed.detail}" if failed else ""
 
 
 def _model_free(trial: CalibrationSample) -> CalibrationSample:
-    """Return the same kernel without its reviews."""
+    """Return a sample without its reviews."""
     spoken = tuple(result for result in trial.verified.results if result.stage in MODEL_FREE)
     return CalibrationSample(trial.specimen, trial.verified.model_copy(update={"results": spoken, "reviews": ()}))
 
 
 def _of(trials: Sequence[CalibrationSample], operator: str) -> list[CalibrationSample]:
+    """Return the samples of one mutation operator."""
     return [trial for trial in trials if trial.specimen.operator == operator]
 
 
 def _seconds(trial: CalibrationSample, name: str) -> float:
+    """Return a verifier's seconds on one kernel."""
     results: Sequence[StageResult] = trial.verified.results
     return sum(result.seconds for result in results if result.stage == name and result.verdict is not Verdict.SKIP)
 
 
 def _review(trial: CalibrationSample, role: ReviewerRole) -> Review | None:
+    """Return a role's review, or None."""
     return next((review for review in trial.verified.reviews if review.role is role), None)
 
 
 def _objects(trial: CalibrationSample, role: ReviewerRole) -> bool:
+    """Return whether a role objects."""
     review = _review(trial, role)
     return review is not None and review.objects
 
 
 def _wrong(matrix: Matrix) -> int:
+    """Return the wrong kernels in a matrix."""
     return matrix.caught + matrix.missed
 
 
 def _right(matrix: Matrix) -> int:
+    """Return the right kernels in a matrix."""
     return matrix.alarms + matrix.cleared

@@ -1,4 +1,4 @@
-"""The verifiers in order of price: signs, the compiler, the virtual GPU, reviewers; until the evidence says stop."""
+"""The verifiers, in order of price."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ VIRTUAL = EvaluationConfig(device=VirtualMachine.kind)
 
 @dataclass(frozen=True)
 class Verifiers:
-    """Which verifiers look and for which machine, how they are weighed, and who answers for the reviewers."""
+    """The verifiers to run, their weights and the model."""
 
     config: EvaluationConfig = VIRTUAL  # of the evaluation that comes afterwards
     machine: Machine | None = None  # where it takes place; None: the one that the configuration names
@@ -44,7 +44,7 @@ class Verifiers:
 
 
 class Verified(Model):
-    """All that is known of a candidate before a GPU: go or stop, the odds to rank by, and the evidence."""
+    """A candidate's decision, with all evidence."""
 
     candidate: str  # its id
     decision: Decision
@@ -57,21 +57,21 @@ class Verified(Model):
 
     @property
     def go(self) -> bool:
-        """Whether it is worth a GPU."""
+        """Whether the candidate is worth a GPU."""
         return self.decision.go
 
     @property
     def wrong(self) -> float:
-        """The probability of being wrong: the lower, the earlier its turn."""
+        """The probability of being wrong, which ranks candidates."""
         return self.decision.wrong
 
     @property
     def stopped_by(self) -> StageResult | None:
-        """The stage that failed it, if one did."""
+        """The failed stage, or None."""
         return next((result for result in self.results if result.verdict is Verdict.FAIL), None)
 
     def evidence(self) -> str:
-        """Return the evidence for a repair: the failure, the signs, the objections with their fixes."""
+        """Return the evidence as text for a repair."""
         failed = self.stopped_by
         lines = [f"{failed.stage}: {failed.reason}: {failed.detail}"] if failed else []
         lines += [result.detail for result in self.results if _shows_signs(result)]
@@ -82,7 +82,9 @@ class Verified(Model):
 def verify(
     candidate: Candidate, opened: OpenTask, seed: int | None = None, verifiers: Verifiers | None = None
 ) -> Verified:
-    """Look at a candidate, the cheap way first; `seed` draws the calls on the virtual GPU, in secret unless given."""
+    """Run the verifiers on a candidate, cheapest first."""
+    # Reviewers cost money and run only if the tools let the candidate pass. `seed` draws the calls on the
+    # virtual GPU and is secret unless given.
     chosen, started, task = verifiers or Verifiers(), time.perf_counter(), opened.describe()
     weights = chosen.weights or load_weights()
     prepared = _screen(candidate, opened, seed, chosen)
@@ -108,7 +110,7 @@ def verify(
 
 
 def signals_of(verified: Verified) -> tuple[Signal, ...]:
-    """Return each verifier's signal, for weights to be computed anew."""
+    """Return each verifier's signal."""
     spoken = (_signal(result) for result in verified.results if result.verdict in SPOKEN)
     return (*spoken, *(_opinion(review) for review in verified.reviews))
 
@@ -124,6 +126,7 @@ def _screen(candidate: Candidate, opened: OpenTask, seed: int | None, chosen: Ve
 def _reviewed(
     subject: ReviewedKernel, roles: Sequence[ReviewerRole], ask: Ask
 ) -> tuple[tuple[Review | UnusableReview, ...], float]:
+    """Return the reviews of all roles and their price."""
     answers = ask([review_prompt(subject, role) for role in roles])
     pairs = list(zip(roles, answers, strict=True))
     usd = sum(answer.usd or 0.0 for answer in answers if isinstance(answer, ModelAnswer))
@@ -131,6 +134,7 @@ def _reviewed(
 
 
 def _read(role: ReviewerRole, answer: ModelAnswer | ModelError) -> Review | UnusableReview:
+    """Return a role's review, or the reason without one."""
     if isinstance(answer, ModelError):
         return UnusableReview(role=role, error=f"The model gave no answer: {answer}")
     if answer.is_refused:
@@ -139,13 +143,16 @@ def _read(role: ReviewerRole, answer: ModelAnswer | ModelError) -> Review | Unus
 
 
 def _signal(result: StageResult) -> Signal:
+    """Return a stage's signal."""
     objects = result.verdict is Verdict.FAIL or _shows_signs(result)
     return Signal(verifier=result.stage, objects=objects)
 
 
 def _shows_signs(result: StageResult) -> bool:
+    """Return whether a static result has findings."""
     return isinstance(result.facts, StaticFacts) and bool(result.facts.findings)
 
 
 def _opinion(review: Review) -> Signal:
+    """Return a review's signal."""
     return Signal(verifier=f"{REVIEWER}{review.role}", objects=review.objects, confidence=review.confidence)

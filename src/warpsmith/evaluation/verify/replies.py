@@ -1,4 +1,4 @@
-"""Reviewers' answers to a corpus as a file, parsed anew each time."""
+"""Stored answers of reviewers, parsed anew each time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ REVIEWS, ATTACKS = "reviews.jsonl", "attacks.jsonl"
 
 
 class ReviewReply(Model):
-    """One answer: to one role's question, or to all of them when no role is named."""
+    """One answer, to one role or to all."""
 
     candidate: str  # its id
     answer: str
@@ -24,12 +24,12 @@ class ReviewReply(Model):
     seconds: float = 0.0
 
     def reviews(self) -> tuple[Review | UnusableReview, ...]:
-        """Parse the stored answer into reviews."""
+        """Return the reviews in the answer."""
         return read_panel(self.answer) if self.role is None else (read_review(self.answer, self.role),)
 
 
 def read_replies(folder: Path) -> Mapping[str, tuple[ReviewReply, ...]]:
-    """Read the stored answers by candidate; none without a file."""
+    """Read stored answers by candidate; empty without a file."""
     found: dict[str, tuple[ReviewReply, ...]] = {}
     for number, line in enumerate(lines_of(folder / REVIEWS), 1):
         reply = ReviewReply.read(line)
@@ -40,13 +40,13 @@ def read_replies(folder: Path) -> Mapping[str, tuple[ReviewReply, ...]]:
 
 
 def read_attacks(folder: Path) -> list[LabelledKernel]:
-    """Read the attacks that reviewers were shown, labelled wrong."""
+    """Read the attacks for reviewers, labelled wrong."""
     lines = lines_of(folder / ATTACKS)
     return [LabelledKernel(candidate=Candidate.parse(line), label=Label.WRONG, stage="attack") for line in lines]
 
 
 def reviewed(verified: Verified, replies: tuple[ReviewReply, ...]) -> Verified:
-    """Add the reviewers' answers to the results of the other verifiers."""
+    """Return results with the reviewers' answers added."""
     said = [one for reply in replies for one in reply.reviews()]
     return verified.model_copy(
         update={
@@ -58,5 +58,5 @@ def reviewed(verified: Verified, replies: tuple[ReviewReply, ...]) -> Verified:
 
 
 def unseen(candidate: str) -> Verified:
-    """Return a kernel that no other verifier has seen."""
+    """Return a kernel without any verifier's result."""
     return Verified(candidate=candidate, decision=Decision(go=True, odds=0.0))

@@ -1,4 +1,4 @@
-"""Model reviewers: their questions and the parsing of their answers. Calls no model itself."""
+"""Prompts for model reviewers, and the parsing of answers."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class ReviewerRole(StrEnum):
 
 
 class Review(Model):
-    """A reviewer's answer: whether it objects, how sure it is, where, why, and what it would change."""
+    """A reviewer's answer."""
 
     role: ReviewerRole
     objects: bool
@@ -47,7 +47,7 @@ class Review(Model):
 
 
 class UnusableReview(Model):
-    """An answer that says nothing: what is wrong with it, and its beginning."""
+    """An answer without a usable verdict."""
 
     role: ReviewerRole
     error: str
@@ -56,7 +56,7 @@ class UnusableReview(Model):
 
 @dataclass(frozen=True)
 class ReviewedKernel:
-    """The kernel under review, with the results of cheaper verifiers."""
+    """The kernel under review, with earlier results."""
 
     candidate: Candidate
     task: Task
@@ -64,19 +64,21 @@ class ReviewedKernel:
 
 
 def review_prompt(subject: ReviewedKernel, role: ReviewerRole) -> Prompt:
-    """Return one complete question to one reviewer."""
+    """Return the prompt for one reviewer."""
     user = "\n".join([_subject(subject), _text(role.value), _text("answer")])
     return Prompt(system=_text("system"), user=user, kind="review")
 
 
 def panel_prompt(subject: ReviewedKernel, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -> Prompt:
-    """Return all questions in one prompt, so that the kernel is paid for once."""
+    """Return one prompt with all questions."""
+    # The kernel is the longest part of a prompt and is paid for once.
     user = "\n".join([_subject(subject), *(_text(role.value) for role in roles), _text("answers")])
     return Prompt(system=_text("system"), user=user, kind="review")
 
 
 def read_review(text: str, role: ReviewerRole) -> Review | UnusableReview:
-    """Read an answer to one question; an answer without a verdict is a value too."""
+    """Read an answer to one question."""
+    # An answer may hold drafts before the final object, so the last object of the role counts.
     found = list(_objects(text))
     if not found:
         return _bad(role, "holds no JSON object", text)
@@ -94,13 +96,14 @@ def read_panel(text: str, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -
 
 
 def objection(review: Review) -> str:
-    """Return a reviewer's objection as a line of evidence."""
+    """Return a reviewer's objection as one line."""
     where = f"line {review.line}: " if review.line else ""
     fix = f" Fix: {review.fix}" if review.fix else ""
     return f"{review.role} reviewer ({review.confidence:.0%} sure): {where}{review.why}{fix}"
 
 
 def _subject(subject: ReviewedKernel) -> str:
+    """Return the prompt's part on task and kernel."""
     task, candidate = subject.task, subject.candidate
     signature = task.signature(candidate.direction)
     return Template(_text("subject")).substitute(
@@ -120,6 +123,7 @@ def _subject(subject: ReviewedKernel) -> str:
 
 
 def _cases(task: Task) -> str:
+    """Return the untimed cases as lines."""
     small = [case for case in task.cases if case.group is not Group.TIMING]
     lines = [_case(case) for case in small[:SHOWN_CASES]]
     if task.heldout is not None:
@@ -130,11 +134,13 @@ def _cases(task: Task) -> str:
 
 
 def _case(case: Case) -> str:
+    """Return one case as a line."""
     axes = ", ".join(f"{name} = {size}" for name, size in case.axes.items())
     return f"- {case.name}: {axes}; {case.dtype}; {', '.join(case.families)} inputs"
 
 
 def _tolerance(task: Task, direction: Direction) -> str:
+    """Return the tolerance as a sentence."""
     bound = task.tolerance.of(direction)
     floors = ", ".join(f"{dtype} {floor:g}" for dtype, floor in bound.norm_floor.items())
     tf32 = "TF32 is allowed" if task.precision.tf32 else "TF32 is not allowed"
@@ -146,17 +152,20 @@ def _tolerance(task: Task, direction: Direction) -> str:
 
 
 def _compile_line(subject: ReviewedKernel) -> str:
+    """Return the compiler's command line."""
     flags = CompileOptions.of(subject.task).flags()
     macros = (f"-D{name}={value}" for name, value in sorted(subject.candidate.macros.items()))
     return " ".join(["nvcc", *flags, *macros, "kernel.cu"])
 
 
 def _findings(results: Sequence[StageResult]) -> str:
+    """Return earlier results as lines."""
     lines = [line for result in results for line in _said(result)]
     return "\n".join(lines) or "- nothing yet"
 
 
 def _said(result: StageResult) -> Iterator[str]:
+    """Yield one result and its findings as lines."""
     reason = f" ({result.reason})" if result.reason else ""
     detail = f": {HIDDEN_PATH.sub('', result.detail)}" if result.detail else ""
     yield f"- {result.stage}: {result.verdict}{reason}{detail}"
@@ -167,18 +176,20 @@ def _said(result: StageResult) -> Iterator[str]:
 
 
 def _numbered(candidate: Candidate) -> str:
+    """Return the source with line numbers."""
     lines = candidate.source[:SHOWN_SOURCE].rstrip().split("\n")
     return "\n".join(f"{number:4} {line}" for number, line in enumerate(lines, 1))
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Return every JSON object with a verdict, in fences, lists or bare, in order."""
+    """Yield every JSON object with a verdict."""
     blocks = FENCED.findall(text) or [text]
     for block in blocks:
         yield from (one for one in find_json_objects(block) if "verdict" in one)
 
 
 def _review(found: Mapping[str, Any], role: ReviewerRole, text: str) -> Review | UnusableReview:
+    """Return an object's review, or the reason without one."""
     word = str(found["verdict"]).strip().lower().rstrip(".")
     if word not in WRONG | RIGHT:
         return _bad(role, f"has the verdict {word[:40]!r}, neither right nor wrong", text)
@@ -196,21 +207,25 @@ def _review(found: Mapping[str, Any], role: ReviewerRole, text: str) -> Review |
 
 
 def _share(value: Any) -> float:
-    """Return a confidence as a share: 0.9, "0.9", "90 %" and 90 are the same."""
+    """Return a confidence between 0 and 1."""
+    # Models write 0.9, "0.9", "90 %" or 90 for the same confidence.
     number = float(str(value).strip().rstrip("%").strip())
     return number / 100 if number > 1 else number
 
 
 def _whole(value: Any) -> int | None:
+    """Return the first integer of a value, or None."""
     found = re.search(r"\d+", str(value)) if value is not None else None
     return int(found[0]) if found else None
 
 
 def _bad(role: ReviewerRole, error: str, text: str) -> UnusableReview:
+    """Return an unusable review."""
     what = "is empty" if not text.strip() else error
     return UnusableReview(role=role, error=f"The answer {what}.", excerpt=text.strip()[:EXCERPT])
 
 
 @cache
 def _text(name: str) -> str:
+    """Return a prompt file's text."""
     return (FOLDER / f"{name}.md").read_text()

@@ -1,4 +1,4 @@
-"""A labelled corpus: kernels as candidates, with the verdict of an evaluation on a GPU."""
+"""A labelled corpus of kernels."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -15,7 +15,7 @@ ON_GPU = ("check", "sanitizer", "record", "timing")
 
 
 class SpecimenOrigin(StrEnum):
-    """How a kernel came into the corpus; the first word of its candidate's origin."""
+    """The origin of a kernel in the corpus."""
 
     HONEST = "honest"
     MUTANT = "mutant"
@@ -23,7 +23,10 @@ class SpecimenOrigin(StrEnum):
 
 
 class Label(StrEnum):
-    """The truth about a kernel. A mutant that the GPU passed may hold a fault that this run did not show."""
+    """The label of a kernel."""
+
+    # A mutant that the GPU passed is neither right nor wrong: it may hold a fault that this run did not
+    # show (design/verifiers.md).
 
     RIGHT = "right"  # honest, and passed
     WRONG = "wrong"  # failed on the GPU, or in the compiler
@@ -31,7 +34,7 @@ class Label(StrEnum):
 
 
 class LabelledKernel(Model):
-    """One kernel of the corpus with its label, and the evaluation's cost and verdict."""
+    """One kernel of the corpus with its label."""
 
     candidate: Candidate
     label: Label
@@ -41,23 +44,23 @@ class LabelledKernel(Model):
 
     @property
     def operator(self) -> str:
-        """The mutation operator, or what kind of honest kernel it is."""
+        """The mutation operator, or the honest kernel's kind."""
         return self.candidate.origin.split()[1]
 
 
 def lines_of(path: Path) -> list[str]:
-    """Return the lines of a JSON-lines file; none without a file."""
+    """Return a file's lines; none without the file."""
     text = read_text(path, LIMIT_BYTES) if path.exists() else ""
     return [line for line in text.split("\n") if line.strip()]
 
 
 def kind_of(candidate: Candidate) -> SpecimenOrigin:
-    """Return the origin's kind, by its first word."""
+    """Return a candidate's origin."""
     return SpecimenOrigin(candidate.origin.split()[0])
 
 
 def read_candidates(folder: Path) -> list[Candidate]:
-    """Read the corpus without labels, in its own order."""
+    """Read the corpus without labels."""
     try:
         return [Candidate.parse(line) for line in lines_of(folder / REQUESTS)]
     except ValidationError as error:
@@ -65,7 +68,7 @@ def read_candidates(folder: Path) -> list[Candidate]:
 
 
 def read_specimens(folder: Path) -> list[LabelledKernel]:
-    """Read the labelled corpus, without kernels that got no verdict."""
+    """Read the labelled corpus; raise UsageError without labels."""
     if not (folder / TRUTH).exists():
         raise UsageError(
             f"{folder} has no {TRUTH}: run `warpsmith eval-batch {folder / REQUESTS} --out {folder / TRUTH} "
@@ -77,7 +80,7 @@ def read_specimens(folder: Path) -> list[LabelledKernel]:
 
 
 def labelled(candidate: Candidate, record: Record) -> LabelledKernel | None:
-    """Return a candidate with its record's label, or None if the record has no verdict on it."""
+    """Return a candidate's label, or None without a verdict."""
     ended = record.ended
     spent = sum(result.seconds for result in record.results if result.stage in ON_GPU)
     if ended is None:
@@ -90,6 +93,6 @@ def labelled(candidate: Candidate, record: Record) -> LabelledKernel | None:
 
 
 def _records(lines: Iterable[str]) -> Mapping[str, Record]:
-    """Read records by candidate; skip lines of a batch that are none."""
+    """Return records by candidate, without other lines."""
     found = (Record.read(line) for line in lines)
     return {one.candidate.id: one for one in found if isinstance(one, Record)}

@@ -1,4 +1,4 @@
-"""One call of a candidate on the virtual GPU, checked like the calls of a stage, with its counters."""
+"""One checked call on the virtual GPU."""
 
 from math import inf, isfinite
 
@@ -11,7 +11,7 @@ STAGE = "virtual"
 
 
 def run_virtual(subject: CheckSubject, trial: Trial, session: Session, gpu: Description) -> StageResult:
-    """Check one call; SKIP if the virtual GPU lacks an instruction."""
+    """Check one call; return its result with counters."""
     found = check(subject, (PlannedCall(trial),), session, VirtualMachine.limits)
     passed, failed = found.seen[0] if found.seen else None, found.failed
     worst = passed.worst if passed else failed.worst if failed else inf
