@@ -1,4 +1,4 @@
-"""Measure torch's modes on many cases for later evaluations: compiled side by side, timed alone."""
+"""Measurement of torch's modes for later evaluations."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

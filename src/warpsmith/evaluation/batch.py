@@ -1,4 +1,4 @@
-"""Evaluate a batch: JSON lines in, one line out for each in the same order; a killed batch can continue."""
+"""Evaluation of a batch: JSON lines in, JSON lines out."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Evaluate a corpus of attacks and honest controls, and compare each outcome with its file's header."""
+"""Evaluation of a corpus of attacks and honest kernels."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

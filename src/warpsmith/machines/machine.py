@@ -1,4 +1,4 @@
-"""A machine: the place where candidates run, as one value that the stages of an evaluation ask."""
+"""The machine: a place where candidates run, as a protocol."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

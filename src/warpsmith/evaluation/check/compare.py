@@ -106,19 +106,22 @@ class Budget:
 
     @property
     def sums(self) -> float:
-        """The error of a sum, as a share of the size of its terms."""
+        """The error of a sum, relative to its terms."""
         return SUM_ROUNDOFF * self.growth
 
     def rounding(self, dtype: torch.dtype) -> float:
-        """Return the error of a value as a share of it: its own rounding and the error of its sum."""
+        """Return a value's error, relative to the value."""
         return torch.finfo(dtype).eps / 2 + self.sums + self.drift
 
     def floor(self, native: Tensor) -> float:
-        """Return the share of the reference's norm that an error may always have."""
+        """Return the always allowed error, relative to the norm."""
         return max(self.tolerance.norm_floor.get(dtype_of(native), 0.0), self.tolerance.factor * self.drift)
 
     def norm(self, native: Tensor, own: float, size: float) -> float:
-        """Return the bound of the error's norm, from the norms of torch's own error and of the reference."""
+        """Return the bound of the error's norm.
+
+        `own` is the norm of torch's own error, `size` that of the reference.
+        """
         allowed = max(self.tolerance.norm_factor * own, self.floor(native) * size)
         return allowed if native.numel() < EASY_COUNT else min(allowed, max(EASY_FACTOR * own, self.easy * size))
 
@@ -126,7 +129,7 @@ class Budget:
 def compare(
     found: Sequence[Tensor], problem: Problem, names: Sequence[str], budget: Budget, poison: bytes = b""
 ) -> Comparison:
-    """Compare a kernel's results, of the right form, with the reference; return the first failure.
+    """Compare results with the reference; return the first failure.
 
     `poison` is the byte pattern that filled the memory of the results before the call.
     """
@@ -154,7 +157,7 @@ def compare(
 def _compare_slices(
     name: str, place: int, found: Tensor, problem: Problem, budget: Budget, sizes_of: Callable[[], Sizes]
 ) -> Comparison:
-    """Compare the slices of a result whose elements and norm are within their bounds."""
+    """Compare the slices of one result with their bounds."""
 
     def sizes() -> Tensor | None:
         """Return the sizes of the terms of this result, None if unknown."""
@@ -168,9 +171,10 @@ def _compare_slices(
 
 
 def _compare_exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: bytes) -> Comparison:
-    """Compare integers or bools bit by bit with the reference and with torch's own result.
+    """Compare integers or bools bit by bit.
 
-    A bool that is stored as another byte than 0 and 1 equals neither.
+    A result may equal the reference or torch's own result. A bool that is stored as another byte than 0 and 1 equals
+    neither.
     """
     given, own, truth = (_as_integers(one.to(native.dtype)) for one in (found, native, expected))
     wrong = (given != own) & (given != truth)
@@ -230,7 +234,7 @@ def _is_poison(elements: Tensor, poison: bytes) -> bool:
 
 
 def _compare_rounded(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
-    """Compare floating-point numbers: a fast comparison first, the careful one if it does not pass."""
+    """Compare floating-point numbers, quickly first and then carefully."""
     if found.numel() == 0:
         return Comparison(None, 0.0)
     worst, share = _ratios_in_few_passes(found, native, expected, budget)
@@ -240,9 +244,10 @@ def _compare_rounded(name: str, found: Tensor, native: Tensor, expected: Tensor,
 
 
 def _ratios_in_few_passes(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> tuple[float, float]:
-    """Return the largest ratio of an element and that of the norm; NaN if a number is not finite.
+    """Return the largest element ratio and the norm ratio.
 
-    Results may have hundreds of millions of elements, and every timed one is compared.
+    NaN if a number is not finite. Results may have hundreds of millions of elements, and every timed result is
+    compared, so each pass over memory counts.
     """
     info, count, factor = torch.finfo(native.dtype), expected.numel(), budget.tolerance.factor
     own = native - expected  # in float64, as expected is
@@ -262,7 +267,7 @@ def _ratios_in_few_passes(found: Tensor, native: Tensor, expected: Tensor, budge
 def _compare_carefully(
     name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sizes: Tensor | None = None
 ) -> Comparison:
-    """Compare with infinities in the reference, with the sizes of the terms, and with evidence for the failure."""
+    """Compare with infinities, term sizes and evidence for a failure."""
     sums = torch.zeros_like(expected) if sizes is None else budget.sums * _excess_of_terms(sizes, expected)
     ratio = _element_ratio(found, native, expected, budget, sums)
     worst = float(ratio.max())
@@ -276,13 +281,13 @@ def _compare_carefully(
 
 
 def _excess_of_terms(sizes: Tensor, expected: Tensor) -> Tensor:
-    """Return how much larger the terms are than the result; 0 if they do not cancel."""
+    """Return the excess of the terms over the result."""
     clean = expected.nan_to_num(0.0, 0.0, 0.0)
     return (sizes - clean.abs() - clean.square().mean().sqrt()).clamp_min(0.0)
 
 
 def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> Tensor:
-    """Return the ratio of error to bound of each element; NaN and a wrong infinity have an infinite ratio."""
+    """Return each element's ratio of error to bound; NaN is infinite."""
     finite = torch.isfinite(expected)
     clean = torch.where(finite, expected, 0.0)
     error = torch.where(finite, (found.double() - clean).abs(), 0.0)
@@ -297,7 +302,7 @@ def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budg
 
 
 def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> float:
-    """Return the ratio of the error's norm to its bound, over the finite elements of the reference."""
+    """Return the ratio of the error's norm to its bound."""
     finite = torch.isfinite(expected)
     clean = expected[finite]
     error = float((found.double()[finite] - clean).norm())
@@ -310,7 +315,7 @@ def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget,
 
 
 def _evidence(name: str, found: Tensor, expected: Tensor, ratio: Tensor) -> str:
-    """Return a sentence on the first wrong element and the number of wrong elements."""
+    """Return a sentence on the first wrong element."""
     wrong = ~(ratio <= 1)
     place, first = _first(name, wrong)
     return (

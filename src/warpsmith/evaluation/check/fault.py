@@ -18,7 +18,7 @@ EXPLAINED = (Reason.FINDINGS, Reason.LAUNCH_ERROR, Reason.CANDIDATE_ERROR, Reaso
 
 
 def check_call(shown: Shown, problem: Problem, task: Task, direction: Direction, trial: Trial) -> Comparison:
-    """Return the first failure of a call, if any, and how near its values came to their bounds.
+    """Return a call's first failure and its largest error ratio.
 
     The order is: reported failure, form, memory, findings, values.
     """
@@ -45,7 +45,10 @@ def check_call(shown: Shown, problem: Problem, task: Task, direction: Direction,
 
 
 def reported_failure(shown: Shown) -> Failure | None:
-    """Return the failure that the session reported; the checker's finding if that explains the failure."""
+    """Return the failure that the session reported, or None.
+
+    A finding of the checker replaces the failure that it explains.
+    """
     failure, errors = shown.failure, error_findings(shown)
     if failure is None:
         return None
@@ -55,7 +58,7 @@ def reported_failure(shown: Shown) -> Failure | None:
 
 
 def find_form_failure(results: Sequence[Tensor], native: Sequence[Tensor], names: Sequence[str]) -> Failure | None:
-    """Return a wrong count, shape, element type or layout of the results, or None."""
+    """Return a wrong count, shape, type or layout, or None."""
     if len(results) != len(native):
         detail = f"returned {len(results)} tensors; the task has {len(native)}: {', '.join(names)}"
         return Failure(Reason.BAD_ANSWER, detail)
@@ -67,7 +70,10 @@ def find_form_failure(results: Sequence[Tensor], native: Sequence[Tensor], names
 
 
 def find_memory_failure(shown: Shown, names: Sequence[str], arguments: Sequence[str]) -> Failure | None:
-    """Return a changed argument, an aliased, late or unwritten result or a written guard zone, or None."""
+    """Return a failure of memory use, or None.
+
+    A changed argument, an aliased, late or unwritten result, or a written guard zone.
+    """
     if shown.changed:
         return _failed_result(Reason.INPUT_CHANGED, "the call changed its argument {}", arguments, shown.changed)
     if shown.aliased:
@@ -89,13 +95,16 @@ def find_memory_failure(shown: Shown, names: Sequence[str], arguments: Sequence[
 
 
 def find_checker_failure(shown: Shown) -> Failure | None:
-    """Return the findings of the virtual GPU for a call that did return results, or None."""
+    """Return the virtual GPU's findings as a failure, or None."""
     errors = error_findings(shown)
     return Failure(Reason.FINDINGS, describe_findings(errors)) if errors else None
 
 
 def find_value_failure(compared: Comparison, results: Sequence[Tensor], problem: Problem, task: Task) -> Failure | None:
-    """Return the failure of the comparison; `precision` if the error has the size of a narrower format."""
+    """Return the comparison's failure, or None.
+
+    The reason is `precision` if the error has the size of a narrower format.
+    """
     failure = compared.failure
     if failure is None:
         return None
@@ -112,7 +121,7 @@ def error_findings(shown: Shown) -> list[Finding]:
 
 
 def describe_findings(findings: Sequence[Finding]) -> str:
-    """Return the first finding with its place and the number of findings, as a sentence."""
+    """Return the first finding and their number as a sentence."""
     first = findings[0]
     place = f"{first.place.file}:{first.place.line}: " if first.place else ""
     more = f" ({len(findings)} findings)" if len(findings) > 1 else ""
@@ -126,24 +135,27 @@ def _failed_result(reason: Reason, text: str, names: Sequence[str], positions: S
 
 
 def _shape(found: Tensor, like: Tensor) -> str:
-    """Return what is wrong with a shape; empty if nothing is."""
+    """Return the error in a shape, else empty text."""
     return "" if found.shape == like.shape else f"has shape {tuple(found.shape)}; expected {tuple(like.shape)}"
 
 
 def _dtype(found: Tensor, like: Tensor) -> str:
-    """Return what is wrong with an element type; empty if nothing is."""
+    """Return the error in an element type, else empty text."""
     return "" if found.dtype == like.dtype else f"is {_name(found)}; expected {_name(like)}"
 
 
 def _layout(found: Tensor, like: Tensor) -> str:
-    """Return what is wrong with the strides; empty for a contiguous tensor and for the strides of torch's result."""
+    """Return the error in the strides, else empty text.
+
+    Contiguous tensors and the strides of torch's own result are right.
+    """
     if found.is_contiguous() or _strides(found) == _strides(like):
         return ""
     return f"has strides {tuple(found.stride())}; expected {tuple(like.stride())} or a contiguous tensor"
 
 
 def _strides(tensor: Tensor) -> list[int]:
-    """Return the strides of the axes that are longer than one; other strides have no meaning."""
+    """Return the strides of axes longer than one."""
     return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
 
 

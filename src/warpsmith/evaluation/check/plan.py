@@ -60,13 +60,13 @@ class PlanScope:
 
 
 def groups_with_cases(task: Task, groups: tuple[Group, ...] = PlanScope.groups) -> tuple[Group, ...]:
-    """Return the groups, or the group of the first case if the task has no case of these groups."""
+    """Return the groups, or the first case's group."""
     written = {case.group for case in task.cases}
     return groups if written & set(groups) else (task.cases[0].group, Group.HELDOUT)
 
 
 def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) -> tuple[PlannedCall, ...]:
-    """Return the calls of a secret seed in their order; the same seed gives the same calls."""
+    """Return the calls of a secret seed in order."""
     draw = secret_source(seed, "plan", scope.scheme)
     cases = planned_cases(task, direction, scope, draw)
     if not cases:
@@ -95,13 +95,16 @@ def planned_cases(task: Task, direction: Direction, scope: PlanScope, draw: rand
 
 
 def case_work(task: Task, direction: Direction, case: Case) -> float:
-    """Return the operations of a case by the task's formula, else the product of its axes."""
+    """Return a case's operations, else the product of its axes."""
     flops = task.flops(direction, case)
     return float(prod(case.axes.values())) if flops is None else flops
 
 
 def _heldout_cases(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:
-    """Draw held-out cases; with a limit, the first draw below it or the smallest draw of each place."""
+    """Draw held-out cases, below a limit if possible.
+
+    With a limit, the first draw of each place below it counts, else the smallest draw.
+    """
     best = list(heldout_cases(task, draw.getrandbits(62)))
     if most is None:
         return best
@@ -115,7 +118,10 @@ def _heldout_cases(task: Task, direction: Direction, most: float | None, draw: r
 
 
 def _long_cases(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> list[Case]:
-    """Draw cases with long sums, as far as the limit allows; in the first scheme only in 16-bit types."""
+    """Draw cases with long sums within the limit.
+
+    In the first scheme of seeds only in 16-bit types.
+    """
     most = scope.heldout_work
 
     def fits(case: Case) -> bool:
@@ -136,7 +142,7 @@ def _long_draws(task: Task, case: Case) -> int:
 
 
 def _case_calls(case: Case, draw: random.Random, long_draws: int = 1) -> list[PlannedCall]:
-    """Return calls that use every initialization and every family of a case; two calls for a held-out case."""
+    """Return calls with every initialization and family of a case."""
     inits, families = _shuffled(case.inits, draw), _shuffled(case.families, draw)
     count = HELDOUT_DRAWS if case.group is Group.HELDOUT else max(len(inits), len(families))
     if isinstance(draw, KeyedRandom) and case.name.startswith(LONG_NAME):
@@ -151,7 +157,10 @@ def _case_calls(case: Case, draw: random.Random, long_draws: int = 1) -> list[Pl
 
 
 def _memory_calls(case: Case, other: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
-    """Return calls of one slot: A, A after each perturbation, another case, A again."""
+    """Return calls that show results stored by input.
+
+    All in one slot: A, A after each perturbation, another case, A again.
+    """
     family = Family.NORMAL if Family.NORMAL in case.families else case.families[0]
     first = PlannedCall(_draw_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
     mixed = _shuffled(twists, draw)
@@ -161,7 +170,10 @@ def _memory_calls(case: Case, other: Case, twists: Sequence[Twist], draw: random
 
 
 def _enlarged_calls(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
-    """Return one more call for each perturbation that enlarges a part: one draw may miss a defect by chance."""
+    """Return one more call for each enlarging perturbation.
+
+    One draw may miss a defect by chance.
+    """
     large = [twist for twist in twists if twist.enlarges]
     plain = _draw_trial(case, draw, case.inits[0], case.families[0])
     return [
@@ -171,14 +183,20 @@ def _enlarged_calls(case: Case, twists: Sequence[Twist], draw: random.Random) ->
 
 
 def _few_terms_call(case: Case, draw: random.Random) -> PlannedCall:
-    """Return a call whose sums have few non-zero terms: narrow arithmetic for a share of the terms then shows."""
+    """Return a call whose sums have few non-zero terms.
+
+    Narrow arithmetic for a share of the terms then shows.
+    """
     return PlannedCall(_draw_trial(case, draw, case.inits[0], Family.BLOCK_ONE_HOT), draw.randrange(SLOTS))
 
 
 def _streak_calls(
     task: Task, direction: Direction, cases: Sequence[Case], light: float, draw: random.Random
 ) -> list[PlannedCall]:
-    """Return many calls of the cheapest case, more than a kernel may expect of a check."""
+    """Return many calls of the cheapest case.
+
+    More than a kernel may expect of a check: a kernel may be right for its first calls only.
+    """
     case = min(cases, key=partial(case_work, task, direction))
     cost = case_work(task, direction, case)
     count = draw.randint(*(LONG if cost <= light else SHORT))
@@ -193,7 +211,10 @@ def _streak_calls(
 
 
 def _precision_calls(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
-    """Return the calls of the precision gate: full mantissas, and one-hot rows where TF32 has an error of 2e-4."""
+    """Return the calls of the precision gate.
+
+    Full mantissas, and one-hot rows where TF32 has an error of 2e-4.
+    """
     wide = [case for case in cases if case.dtype is Dtype.FLOAT32]
     if task.precision.tf32 or not wide or not task.forward.is_product:
         return []
@@ -203,7 +224,7 @@ def _precision_calls(task: Task, cases: Sequence[Case], draw: random.Random) -> 
 
 
 def _scaled_calls(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
-    """Return calls with inputs beyond the range of float16; for tasks that multiply two inputs."""
+    """Return calls with inputs beyond the range of float16."""
     if not task.forward.pairs_inputs:
         return []
     plain = [_draw_trial(case, draw, case.inits[0], Family.NORMAL) for case in cases]

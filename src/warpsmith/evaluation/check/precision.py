@@ -25,14 +25,14 @@ def narrower_format(results: Sequence[Tensor], problem: Problem) -> str | None:
 
 
 def _is_explained_by(pairs: Sequence[tuple[Tensor, Tensor]], unit: float) -> bool:
-    """Return whether every error is within a format's rounding and at least one has that size."""
+    """Return whether a format's rounding explains every error."""
     means, peaks = zip(*(_errors(found, expected) for found, expected in pairs), strict=True)
     mean, peak = float(max(means)), float(max(peaks))
     return LEAST * unit <= mean <= MEAN * unit and peak <= MOST * unit
 
 
 def _errors(found: Tensor, expected: Tensor) -> tuple[float, float]:
-    """Return the root mean square and the largest element of the error, relative to the values."""
+    """Return the relative mean and largest error."""
     scale = float(expected.square().mean().sqrt()) or 1.0
     error = (found - expected).abs()
     return float(error.square().mean().sqrt()) / scale, float((error / (expected.abs() + scale)).max())

@@ -71,7 +71,7 @@ class _Notes:
     repeats: dict[str, bool] = field(default_factory=dict)
 
     def take(self, step: PlannedCall, shown: Shown, worst: float) -> None:
-        """Store a call that passed; for repeated arguments, store whether the results are equal."""
+        """Store a call that passed, with its repeats."""
         self.seen.append(PassedCall(step, worst, shown.facts))
         name, key = step.trial.case.name, step.trial.text()
         if step.again and key in self.results:
@@ -88,7 +88,7 @@ class _Solved:
         self._left = Counter(step.trial.text() for step in steps)
 
     def problem(self, step: PlannedCall) -> Problem:
-        """Return the problem of a call; the cache drops it after its last use."""
+        """Return a call's problem, dropped after its last use."""
         key = step.trial.text()
         found = self._kept.pop(key, None) or self._subject.solve(self._subject.direction, step.trial)
         self._left[key] -= 1
@@ -116,7 +116,10 @@ def _check(
     longest_streak_s: float | None,
     clock: Callable[[], float],
 ) -> Checked:
-    """Make the calls in order until one fails; calls of a streak end after `longest_streak_s`."""
+    """Make the calls in order until one fails.
+
+    Calls of a streak end after `longest_streak_s` seconds.
+    """
     started, solved = time.perf_counter(), _Solved(subject, steps)
     notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
     streak_s, left_out = 0.0, 0
@@ -158,9 +161,10 @@ def _call(
 def _confirm_on_more_inputs(
     subject: CheckSubject, step: PlannedCall, shown: Shown, looked: Comparison, session: Session
 ) -> tuple[PlannedCall, Shown, Comparison]:
-    """Check three more secret inputs of a call's kind; return the first that fails, else the call as passed.
+    """Repeat a call on three more secret inputs.
 
-    An honest kernel whose error is beyond a slice's bound by chance is within it for other inputs.
+    Return the first failed call, else the given one as passed. An honest kernel whose error is beyond a slice's bound
+    by chance is within it for other inputs.
     """
     source = KeyedRandom(step.trial.seed, "confirm")
     for number in range(CONFIRMED_BY):
@@ -207,6 +211,6 @@ def _cases(notes: _Notes) -> tuple[CaseCheck, ...]:
 
 
 def _case(case: Case, notes: _Notes) -> CaseCheck:
-    """Return the number of calls of a case, the largest ratio, and whether repeated calls were equal."""
+    """Return the checks of one case."""
     errors = [one.worst for one in notes.seen if one.step.trial.case.name == case.name]
     return CaseCheck(case=case, calls=len(errors), worst=max(errors), deterministic=notes.repeats.get(case.name))

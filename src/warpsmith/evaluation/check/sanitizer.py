@@ -51,7 +51,7 @@ class _Block:
 
 
 def read_sanitizer(text: str) -> SanitizerReport:
-    """Parse the output of any of the four tools; lines of the program itself are ignored."""
+    """Parse compute-sanitizer's output, ignoring the program's own lines."""
     errors, remarks, found = None, [], []
     for block in _blocks(text):
         if counted := SUMMARY.search(block.heading):

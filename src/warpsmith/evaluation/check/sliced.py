@@ -46,7 +46,7 @@ NEAR = 1.5  # times the bound: below it three more inputs decide
 def worst_slice(
     found: Tensor, native: Tensor, expected: Tensor, budget: "Budget", sizes: Callable[[], Tensor | None]
 ) -> tuple[float, str]:
-    """Return the largest ratio of a slice's error to its bound, and a sentence on that slice if the ratio exceeds 1.
+    """Return the largest slice ratio, and a sentence above 1.
 
     `sizes` computes the sizes of the terms of each result; it is called only if the cheaper bounds are exceeded.
     """
@@ -76,7 +76,10 @@ def worst_slice(
 def deciding_ratio(
     found: Tensor, native: Tensor, expected: Tensor, budget: "Budget", sizes: Callable[[], Tensor | None]
 ) -> float:
-    """Return the ratio to the largest bound alone, which decides; `worst_slice` stops at a smaller one that holds."""
+    """Return the ratio to the largest bound alone.
+
+    This bound decides; `worst_slice` stops at a smaller bound that holds.
+    """
     counts = slice_counts(expected.shape, expected.device)
     if int(counts.max()) < LEAST:
         return 0.0
@@ -104,18 +107,24 @@ class _SliceSums:
         self.errors, self.size = sums[0], sums[1]
 
     def largest_ratio(self, bound: tuple[Tensor, Tensor]) -> tuple[float, int]:
-        """Return the root of the largest ratio of squares, and the number of its slice."""
+        """Return the largest ratio and its slice's number.
+
+        Both sides are squares; the ratio is the root.
+        """
         over, allowed = bound
         ratio = torch.where(self._counts >= LEAST, over / allowed, 0.0)
         largest, number = ratio.max(0)
         return sqrt(max(0.0, float(largest))), int(number)
 
     def quick_bound(self) -> tuple[Tensor, Tensor]:
-        """Return the errors and a lower limit of the bound, from sums that are known already."""
+        """Return the errors and a cheap lower limit of the bound."""
         return self.errors, self._rounding_squares(self._counts) + self._sum_squares(self.size) + self._drift_squares()
 
     def full_bound(self, terms: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the errors and the bound; `terms` are the sums of squares of the summed terms."""
+        """Return the errors and the bound.
+
+        `terms` are the sums of squares of the summed terms.
+        """
         fourth, own = slice_sums([self.exact.square().square() * self._equal_counts(), self._torch_error().square()])
         weight = self.size.square() / fourth.clamp_min(1e-300)
         summed = self._sum_squares(self.size if terms is None else self.size + terms)
@@ -124,15 +133,15 @@ class _SliceSums:
         return self.errors, allowed if self.rule.is_tight else torch.maximum(allowed, self._task_squares(own))
 
     def term_squares(self, terms: Tensor | None) -> Tensor:
-        """Return the sums of squares of the terms, or of the mean slice if the terms are unknown."""
+        """Return the terms' sums of squares, estimated if unknown."""
         if terms is None:
             return self._mean_slice()
         return slice_sums([terms.to(self.exact.device).square()])[0]
 
     def signed_bound(self, size: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the squared sums of errors times the sign of the reference, and their bound.
+        """Return squared sums of signed errors, and their bound.
 
-        `size` is the sum of squares of the values that are rounded independently.
+        The sign is that of the reference. `size` is the sum of squares of the values that are rounded independently.
         """
         sign = self.exact.sign()
         leans, own, most = slice_sums([self.error * sign, self._torch_error() * sign, self.exact.abs()])
@@ -146,7 +155,10 @@ class _SliceSums:
         return slice_sums([self.exact.square() * self._equal_counts()])[0]
 
     def _equal_counts(self) -> Tensor | float:
-        """Return how many results are equal to each result; all of them if there are too many to count."""
+        """Return how many results equal each result.
+
+        The number of all results if there are too many to count.
+        """
         if self.exact.numel() > COUNTED:
             return float(self.exact.numel())
         found: tuple[Tensor, Tensor, Tensor]
@@ -155,16 +167,19 @@ class _SliceSums:
         return counts[places].double()
 
     def _torch_error(self) -> Tensor:
-        """Return the error of torch's own result, 0 where the reference is not finite."""
+        """Return torch's own error, 0 at infinite references."""
         own = self._native - self.exact
         return own if self._finite is None else torch.where(self._finite, own, 0.0).nan_to_num(0.0, 0.0, 0.0)
 
     def _mean_slice(self) -> Tensor:
-        """Return the sum of squares that a slice of this count has if its elements are as large as all."""
+        """Return a mean slice's sum of squares."""
         return self._counts * (self.size[0] / self._counts[0])
 
     def _rounding_squares(self, weight: Tensor) -> Tensor:
-        """Return the bound of squared roundings of slices with this effective count of elements."""
+        """Return the bound of squared roundings of each slice.
+
+        `weight` is the effective number of elements.
+        """
         few = RARE / weight.clamp_min(1.0)
         above = (1 + 2 * few.sqrt() + 2 * few).clamp_max(1 / ROUNDING)
         most = max(1.0, self.rule.roundings) * self._unit
@@ -175,7 +190,10 @@ class _SliceSums:
         return PLAIN_SUM**2 * (self._budget.sums**2 + SPLIT * ROUNDOFF**2) * magnitude
 
     def _drift_squares(self) -> Tensor:
-        """Return the share of equal terms or of a large mean, and the last bit of a denormal number."""
+        """Return the squared error that equal terms may add.
+
+        Also that of terms with a large mean, and the last bit of a denormal number.
+        """
         drift = (self._budget.tolerance.factor * self._budget.drift) ** 2
         last = self._last_bit**2 * self._counts
         return drift * (self.size + self._mean_slice()) + last if drift else last

@@ -29,7 +29,7 @@ def slice_counts(shape: Sequence[int], device: torch.device) -> Tensor:
 
 
 def slice_name(shape: Sequence[int], number: int) -> str:
-    """Return a slice's place as indexes of the result: `[3, :]` is a row."""
+    """Return a slice as indexes: `[3, :]` is a row."""
     for axes, count, block in _layout(_dense(shape)):
         if number < count:
             return _place(shape, axes, number, block)
@@ -55,7 +55,10 @@ def _sums(stack: Tensor) -> Tensor:
 
 
 def _blocks(sums: Tensor) -> Tensor:
-    """Return the sums of blocks of 16 neighbours; the last block ends with the last slice."""
+    """Return the sums of blocks of 16 neighbours.
+
+    The last block ends with the last slice.
+    """
     whole = sums.shape[1] // BLOCK * BLOCK
     blocks = sums[:, :whole].reshape(sums.shape[0], -1, BLOCK).sum(-1)
     return torch.cat([blocks, sums[:, -BLOCK:].sum(-1, keepdim=True)], 1)
@@ -69,7 +72,10 @@ def _counts(shape: tuple[int, ...]) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _layout(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], int, bool], ...]:
-    """Return the axes that each kind of slice fixes, the number of slices, and whether they are blocks."""
+    """Return the kinds of slices of a shape.
+
+    For each kind the fixed axes, the number of slices, and whether they are blocks.
+    """
     last = len(shape) - 1
     kinds = [tuple(range(count)) for count in range(last + 1)] + [(axis,) for axis in range(1, last)]
     if last >= 0:
@@ -84,7 +90,7 @@ def _layout(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], int, bool], 
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the sizes of the axes that are longer than one; at least one size."""
+    """Return the sizes above one, at least one size."""
     return tuple(size for size in shape if size != 1) or (1,)
 
 

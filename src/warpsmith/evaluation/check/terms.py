@@ -19,13 +19,16 @@ EASY_PRODUCT = 3e-6  # of float32; three products of bfloat16 halves have an err
 
 
 def has_equal_terms(task: Task, trial: Trial) -> bool:
-    """Return whether most terms of a sum may be equal, so that each addition rounds the same way."""
+    """Return whether most terms of a sum may be equal.
+
+    Each addition then rounds the same way.
+    """
     row = FAMILIES[trial.family]
     return row.equal_terms or (row.equal_alone and not task.forward.is_product)
 
 
 def offset_ratio(trial: Trial) -> float:
-    """Return the ratio of the terms of a sum to what remains of them without their mean."""
+    """Return the ratio of terms to their deviation from the mean."""
     return FAMILIES[trial.family].offset
 
 

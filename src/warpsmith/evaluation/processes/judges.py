@@ -200,6 +200,7 @@ def leave_with(fd: int) -> None:
     # kernel closes the caller's end even if the caller is killed.
 
     def watch() -> None:
+        """Wait for the hang-up, then end the process."""
         hung_up(fd)
         os._exit(1)
 
@@ -220,11 +221,13 @@ def fork_evaluators(
     # process.
 
     def live(reading: int, writing: int) -> None:
+        """Answer requests until the caller's end closes."""
         leave_with(reading)
         get_ready()
         answer(reading, writing)
 
     def child(reading: int, writing: int) -> None:
+        """Serve as a forked child, restarted if CUDA was open."""
         if is_without_cuda():  # a loaded module has opened the driver: start again without it
             _again(argv, reading, writing)
         if torch := sys.modules.get("torch"):

@@ -1,4 +1,4 @@
-"""Load slow modules and open the GPU while candidates are compiled, so that the first stages need not wait."""
+"""Early loading of modules and of the GPU's context."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Profile a call with CUPTI's activity records: names and times of its kernels, no counters, no permission."""
+"""Kernel names and times of a call, from CUPTI."""
 
 import re
 import sysconfig

@@ -1,4 +1,4 @@
-"""Find the resource that binds a kernel, from the share of its ceiling that each resource reached."""
+"""The resource that binds a kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

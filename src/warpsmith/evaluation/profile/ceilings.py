@@ -1,4 +1,4 @@
-"""Measure the ceilings of this GPU with our own probes, once for each GPU and driver, and store them."""
+"""Measured ceilings of this GPU, stored by GPU and driver."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Names of ncu's metrics. A metric that an ncu version lacks is left out of the request."""
+"""Names of ncu's metrics, and their groups."""
 
 TIME = "gpu__time_duration.sum"
 DRAM_READ, DRAM_WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"

@@ -1,4 +1,4 @@
-"""Parse the tables that `ncu --csv` prints: numbers of each launch, samples of each line."""
+"""Parsing of the tables that `ncu --csv` prints."""
 
 import csv
 import math

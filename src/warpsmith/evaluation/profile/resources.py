@@ -1,4 +1,4 @@
-"""Profile kernels from the compiler's facts: registers, spills, shared memory, and the occupancy they allow."""
+"""Profiles from the compiler's facts alone."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Profile a call with the best available source: ncu, then CUPTI, then the compiler; or the virtual GPU."""
+"""The profile of a call, from the best available source."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Turn the virtual GPU's counters into a profile of each kernel. Times are modelled; source lines are unknown."""
+"""Profiles from the virtual GPU's counters, with modelled times."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil

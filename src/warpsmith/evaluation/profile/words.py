@@ -1,4 +1,4 @@
-"""Kernel names, numbers with units, and the meaning of metrics, as people read them."""
+"""Texts for kernel names, numbers and metrics."""
 
 import re
 from collections.abc import Mapping

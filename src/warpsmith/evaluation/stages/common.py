@@ -1,4 +1,4 @@
-"""The stages that every machine has first: static signs in the text, and compilation."""
+"""The first stages of every machine: static signs and compilation."""
 
 from dataclasses import replace
 

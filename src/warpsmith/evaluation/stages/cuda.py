@@ -280,6 +280,7 @@ def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | 
     from warpsmith.evaluation.check import check_call
 
     def examine(call: "Problem", shown: Shown) -> Failure | None:
+        """Return a call's failure with its case, or None."""
         looked = check_call(shown, call, evaluation.task, evaluation.candidate.direction, trial)
         failure, kind = looked.failure, (trial.case.name, trial.family.value)
         if looked.near and near is not None and kind not in near:

@@ -164,6 +164,7 @@ def _grown(one: Probe, rows: Sequence[LaunchRow]) -> LaunchRow:
     """Return one launch extrapolated to the full size."""
 
     def grow(values: Sequence[float]) -> int:
+        """Return a counter extrapolated to the full size."""
         return round(one.carried(values))
 
     blocks = grow([row.blocks for row in rows])

@@ -1,4 +1,4 @@
-"""The stages of each kind of machine, in order. A new stage is a new row."""
+"""The stages of each kind of machine, in order."""
 
 from collections.abc import Mapping
 

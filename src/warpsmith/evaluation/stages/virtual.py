@@ -1,4 +1,4 @@
-"""The stages on the virtual GPU: the check of planned calls, and the modelled time of the calls that were right."""
+"""The stages on the virtual GPU: check and modelled times."""
 
 from typing import TYPE_CHECKING
 

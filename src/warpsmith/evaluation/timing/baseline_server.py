@@ -54,6 +54,7 @@ def forward_step(program: TaskProgram, function: Callable[..., Any], arguments: 
     """Return a step that runs forward without gradients."""
 
     def step() -> Any:
+        """Run one forward pass."""
         with torch.no_grad():
             return function(arguments)
 
@@ -224,6 +225,7 @@ class BaselineServer:
             self._functions[compiler] = compile_mode(program, request.mode)
 
         def make() -> Step:
+            """Return the step on fresh arguments on the GPU."""
             with torch.device("cuda"):
                 arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
             return STEPS[request.direction](program, self._functions[compiler], arguments)

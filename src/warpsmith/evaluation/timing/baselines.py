@@ -1,4 +1,4 @@
-"""Baselines: the times of torch's modes on a case, stored by hardware, driver, torch and task."""
+"""Stored and measured times of torch's modes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

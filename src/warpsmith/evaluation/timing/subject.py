@@ -80,10 +80,9 @@ class TimingSubject:
         return [Trial(case=case), *self._large(case)]
 
     def _large(self, case: Case) -> list[Trial]:
-        """Return one test input of each kind of large values.
-
-        Families that are large everywhere, and one large row: always forward, backward only if there is no such family.
-        """
+        """Return one test input of each kind of large values."""
+        # Families that are large everywhere, and one large row: always forward, backward only if the task
+        # has no such family.
         all_over = [Trial(case=case, family=family) for family in self._families(case) if FAMILIES[family].large]
         if self.direction is Direction.FORWARD:
             return [*all_over, Trial(case=case, twist=Twist.PEAKED)]

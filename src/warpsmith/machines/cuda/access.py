@@ -1,4 +1,4 @@
-"""The access of this process to one GPU: its memory, its queue and the workers on it, as a protocol."""
+"""The access of this process to one GPU, as a protocol."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack

@@ -1,4 +1,4 @@
-"""A flush of the L2 cache, which writes and then reads more than any L2 holds."""
+"""A flush of the L2 cache."""
 
 import secrets
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Device memory that two processes map: the evaluator process allocates it and shares a file descriptor."""
+"""Device memory that two processes map."""
 
 import ctypes
 import os

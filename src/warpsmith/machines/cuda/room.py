@@ -1,4 +1,4 @@
-"""The memory of a worker on a real GPU: its sizes, and the arenas that two processes map."""
+"""The memory layout of a worker on a real GPU."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""A candidate on a real GPU over many calls: shared arenas, poison, guard zones, a cold cache, and two clocks."""
+"""A candidate on a real GPU over many calls."""
 
 import struct
 from collections.abc import Sequence

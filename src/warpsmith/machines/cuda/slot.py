@@ -1,7 +1,5 @@
-"""A slot of a real GPU's memory: the arguments of a call between poison and guard zones.
-
-Flags stay on the device until somebody reads them, since each reading waits for it.
-"""
+"""A slot: a call's arguments between poison and guard zones."""
+# Flags stay on the device until `read_flags` reads all of them, since each read waits for the device.
 
 import secrets
 from collections.abc import Sequence

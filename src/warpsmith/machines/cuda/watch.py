@@ -67,6 +67,7 @@ class MemoryWatch:
         return use is not None and use.free_bytes < LITTLE * use.total_bytes
 
     def _run(self) -> None:
+        """Look every 50 ms until the watch is closed."""
         while not self._closed.wait(POLL_S):
             self.look()
 

@@ -1,4 +1,4 @@
-"""The store of measured ceilings: one file a GPU of this machine. Measures nothing itself."""
+"""The store of measured ceilings."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Facts about GPUs: one GPU of this machine, its state at one moment, and the limits of its compute capability."""
+"""Facts about GPUs and the limits of compute capabilities."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs that this process may use, and what a profiler may do on this machine."""
+"""The visible NVIDIA GPUs and their profiling rights."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Leases of a GPU as locked files, so that the end of a process gives its lease back."""
+"""Leases of a GPU as locked files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""NVIDIA's management library as a protocol of three questions, with the real driver and a fake one."""
+"""NVIDIA's management library as a protocol, real and fake."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

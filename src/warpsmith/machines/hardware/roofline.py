@@ -1,4 +1,4 @@
-"""The roofline formula: the least time that bytes and operations take under given ceilings. Measures nothing."""
+"""The roofline formula: least times of bytes and operations."""
 
 from warpsmith.records import Ceilings
 

@@ -1,4 +1,4 @@
-"""Programs of this machine: where one is and which version it says it has."""
+"""Programs on PATH and their versions."""
 
 import re
 import shutil

@@ -1,4 +1,5 @@
-"""The evaluator's connection to an executor: device memory and facts. Frames as in native/executor/wire.h."""
+"""The evaluator's connection to an executor."""
+# The frames are those of native/executor/wire.h.
 
 import socket
 import struct

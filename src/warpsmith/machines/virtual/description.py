@@ -1,4 +1,4 @@
-"""A GPU as data: its limits, its rates, the throughput of its pipes. Knows nothing of what runs on it."""
+"""A GPU as data: limits, rates and pipes."""
 
 import tomllib
 from collections.abc import Mapping

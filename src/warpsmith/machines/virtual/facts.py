@@ -1,4 +1,4 @@
-"""Facts that the executor reports after a call, as typed values and as records."""
+"""Facts that the executor reports after a call."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The native parts of the virtual GPU: the executor program and the stand-in runtime, built into the cache."""
+"""The native parts of the virtual GPU, built into the cache."""
 
 from functools import lru_cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A running virtual GPU: one confined executor process, connected to the evaluator process and to a worker."""
+"""A running virtual GPU: one confined executor process."""
 
 import socket
 from collections.abc import Sequence

@@ -215,6 +215,7 @@ class VirtualSession:
 
     @property
     def _control(self) -> Control:
+        """The evaluator's connection to the executor."""
         return self._virtual.control
 
     def _place(self, slot: int, position: int, number: int, raw: Raw) -> PlacedTensor:

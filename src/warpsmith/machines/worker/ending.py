@@ -1,4 +1,4 @@
-"""The end of a worker and its executor, as an observation. Knows no arguments and no results."""
+"""The end of a worker and its executor, as an observation."""
 
 from warpsmith.isolation import Child, ChildOutcome, FrameError, FrameFault, Limit
 from warpsmith.machines.virtual import Facts, Gone, Mute, VirtualGpu

@@ -1,4 +1,4 @@
-"""The observation of one call. A candidate that crashes, hangs or answers nonsense is a value here."""
+"""The observation of one call; failures are values."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Single calls of a candidate: on the virtual GPU, on a real one, or without a process."""
+"""Single calls of a candidate, on any machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

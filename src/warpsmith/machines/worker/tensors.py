@@ -1,4 +1,4 @@
-"""Between torch's tensors and the raw ones that cross into a worker."""
+"""Conversion between torch tensors and raw tensors."""
 
 import ctypes
 from collections.abc import Sequence

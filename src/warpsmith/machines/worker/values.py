@@ -1,4 +1,4 @@
-"""Values that cross into a worker and back: tensors as raw bytes, and numbers. Knows no torch."""
+"""Values that cross into a worker: raw tensors and numbers."""
 
 from dataclasses import dataclass
 from math import prod

@@ -1,4 +1,4 @@
-"""The native worker: built once, started confined for one candidate, spoken to in frames."""
+"""The native worker: build, start, policy and conversation."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
