@@ -210,7 +210,7 @@ def _request(number: int, text: str, folder: Folder) -> BatchLine:
 
 
 def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
-    """Return a candidate's fields with source and language."""
+    """Return a candidate's fields, completed; raise UsageError if impossible."""
     path = found.pop("path", None)
     if isinstance(path, str) and "source" not in found:
         found["source"] = folder.read(path)

@@ -86,7 +86,7 @@ def _typed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_tier(fields: Any) -> Any:
-    """Return the fields with `effort` for the old `tier`."""
+    """Return fields with `effort` for `tier`; raise UsageError if unknown."""
     if not isinstance(fields, dict) or "tier" not in fields:
         return fields
     rest = {name: value for name, value in fields.items() if name != "tier"}

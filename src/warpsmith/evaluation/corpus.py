@@ -125,7 +125,7 @@ def read_corpus(folders: Sequence[Path]) -> list[CorpusFile]:
 
 
 def read_specimen(path: Path) -> CorpusFile | None:
-    """Return a file's header, or None without one."""
+    """Return a file's header, None without one; raise UsageError if wrong."""
     fields = dict(_header(read_text(path)))
     if "attack" not in fields and "control" not in fields:
         return None
@@ -276,7 +276,7 @@ def _time_us(record: Record) -> float | None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the .cu files of a folder or file."""
+    """Yield a folder's .cu files; raise UsageError if missing."""
     if folder.is_file():
         yield folder
     elif folder.is_dir():

@@ -174,7 +174,7 @@ def checked(config: EvaluationConfig) -> EvaluationConfig:
 
 
 def stages_for(config: EvaluationConfig) -> tuple[Stage, ...]:
-    """Return the machine's stages up to the last requested one."""
+    """Return the requested stages; raise UsageError for an unknown one."""
     stages = STAGES[config.device]
     names = [stage.name for stage in stages]
     if config.until and config.until not in names:
@@ -249,7 +249,7 @@ def _run_while_memory_lasts(
 
 
 def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageResult:
-    """Run one stage; an exception becomes a fault."""
+    """Run one stage; return a fault for an exception, but raise UsageError and DeviceMemoryError."""
     # UsageError passes: the caller asked for an impossible thing, and a record would hide it.
     # DeviceMemoryError passes to the repetition under an exclusive lease.
     started = time.perf_counter()

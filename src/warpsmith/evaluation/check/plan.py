@@ -66,7 +66,7 @@ def groups_with_cases(task: Task, groups: tuple[Group, ...] = PlanScope.groups) 
 
 
 def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) -> tuple[PlannedCall, ...]:
-    """Return the calls of a secret seed in order."""
+    """Return a secret seed's calls; raise UsageError without cases."""
     draw = secret_source(seed, "plan", scope.scheme)
     cases = planned_cases(task, direction, scope, draw)
     if not cases:

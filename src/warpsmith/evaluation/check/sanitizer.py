@@ -136,20 +136,20 @@ def _frames(lines: tuple[str, ...]) -> Iterator[_Frame]:
 
 
 def _place(frames: list[_Frame]) -> Place | None:
-    """Return the innermost place in a .cu file, else the innermost place."""
+    """Return the innermost place, preferably in a .cu file, or None."""
     known = [frame for frame in frames if frame.line]
     best = next((frame for frame in known if ".cu" in frame.file), known[0] if known else None)
     return Place(file=best.file, line=best.line) if best else None
 
 
 def _indices(lines: tuple[str, ...], first: int) -> tuple[int, int, int] | None:
-    """Return the three indices of a thread or block."""
+    """Return the indices of a thread or block, or None."""
     match = next((found for line in lines if (found := INDICES.match(line))), None)
     return (int(match[first]), int(match[first + 1]), int(match[first + 2])) if match else None
 
 
 def _span(heading: str, said: list[str]) -> Span | None:
-    """Return the address and size of an access."""
+    """Return the address and size of an access, or None."""
     access, address = ACCESS.match(heading), next((m for line in said if (m := ADDRESS.match(line))), None)
     if access is None or address is None:
         return None

@@ -29,7 +29,7 @@ def slice_counts(shape: Sequence[int], device: torch.device) -> Tensor:
 
 
 def slice_name(shape: Sequence[int], number: int) -> str:
-    """Return a slice as indexes: `[3, :]` is a row."""
+    """Return a slice as indexes (`[3, :]` is a row); raise IndexError."""
     for axes, count, block in _layout(_dense(shape)):
         if number < count:
             return _place(shape, axes, number, block)

@@ -68,7 +68,7 @@ class _Means:
         return fsum(found) / len(found) if found else None
 
     def share(self, name: str) -> float | None:
-        """Return a percentage as a share of at most 1."""
+        """Return a percentage as a share of at most 1, or None."""
         # For SMs that were active for a few cycles only, ncu prints more than 100 %.
         value = self.get(name)
         return min(1.0, value / 100) if value is not None else None

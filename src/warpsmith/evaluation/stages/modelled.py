@@ -110,7 +110,7 @@ def _doubts(seen: Sequence[PassedCall]) -> Iterator[str]:
 
 
 def _first_work(again: PassedCall, seen: Sequence[PassedCall]) -> int | None:
-    """Return the least work of fresh calls with equal input."""
+    """Return the least work of equal fresh calls, or None."""
     # The least, since a first call may try several variants to tune itself.
     trial = again.step.trial
     same = [

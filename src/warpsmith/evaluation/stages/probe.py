@@ -75,7 +75,7 @@ class Probe:
 
 
 def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
-    """Return up to three timing cases that are cheap enough."""
+    """Return up to three timing cases with siblings, else the largest."""
     # Small, middle and large, so that a kernel that is good at one size only is found. If none is cheap,
     # the largest one that runs at all.
     found: dict[str, Probe] = {}
@@ -129,7 +129,7 @@ def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]
 
 
 def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
-    """Return two siblings of a product that differ in depth."""
+    """Return two siblings that differ in depth, or None if unsuitable."""
     # Products with fewer tiles than multiprocessors take other kernels (split-K), so the sides stay at a
     # size that fills the GPU, and only the depth is extrapolated.
     axes, rows = case.axes, "tokens" if "tokens" in case.axes else "rows"
@@ -147,7 +147,7 @@ def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
 
 
 def _joined(case: Case) -> Mapping[str, int]:
-    """Return the axes with batch and heads joined."""
+    """Return the axes with batch and heads joined, and images split."""
     axes = case.axes
     if {"batch", "heads"} <= set(axes):
         return {**axes, "batch": 1, "heads": axes["batch"] * axes["heads"]}

@@ -79,7 +79,7 @@ def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, 
 
 
 def unfit(machine: VirtualMachine, made: CompileFacts) -> StageResult | None:
-    """Return a SKIP if the virtual GPU cannot execute the artifact."""
+    """Return a SKIP for an artifact that cannot run here, or None."""
     if made.arch.removeprefix("sm_").rstrip("af")[:-1] != str(machine.gpu.capability[0]):
         why = f"The virtual {machine.gpu.name} cannot stand for a GPU of architecture {made.arch}."
     elif made.libraries:

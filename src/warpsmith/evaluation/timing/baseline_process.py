@@ -179,7 +179,7 @@ def open_baseline_host(target: str, until: ExitStack, uuid: str = "") -> Baselin
 
 
 def preload_torch(target: str, uuid: str = "") -> Callable[[], None] | None:
-    """Start the suite's host; return a waiting function."""
+    """Start the suite's host; return a waiting function, or None."""
     # None for a foreign task, whose own process starts later.
     if find(target).form is not TaskFormat.SUITE:
         return None

@@ -82,7 +82,7 @@ def measure_empty_kernels(
 
 
 def _measure_form(session: CudaSession, call: Problem) -> EmptyKernelTimes:
-    """Return the empty kernel's times in one form."""
+    """Return one form's times; raise HarnessError if a call fails."""
     samples = sample(session, repeat(TimedCall(call, lambda _call, _shown: None)), SamplingOptions(RULE))
     if isinstance(samples, Failure):
         raise HarnessError(f"The empty kernel does not run: {samples.detail}")

@@ -105,7 +105,7 @@ def speed_ratio(baseline: Sequence[float], candidate: Sequence[float], level: fl
 
 
 def compare_speeds(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> SpeedComparison:
-    """Return faster or slower if the whole interval says so."""
+    """Return faster or slower if the whole interval agrees, else inconclusive."""
     # Faster also needs each ratio of `windows` above 1.01, those before the baseline and those after: a
     # drift of the GPU would help in one half only. Both need times at least 1 µs apart, which is more
     # than two processes of one kernel differ by.
@@ -120,7 +120,7 @@ def slack_us(time_us: float) -> float:
 
 
 def check_hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Failure | None:
-    """Return a failure if queued calls are too short."""
+    """Return a failure if queued calls are too short, else None."""
     # Idle calls wait for an idle device and include the launch, queued ones hide it. `gap_us` is that
     # difference for an empty kernel; a larger one means that work ran before or after the events of the
     # queued call.
@@ -134,7 +134,7 @@ def check_hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Failur
 
 
 def check_clocks(confirmed: int, calls: int, beside_us: float, empty_beside_us: float) -> Failure | None:
-    """Return a failure if too few calls are confirmed."""
+    """Return a failure if too few calls are confirmed, else None."""
     # `beside_us` is the evaluator's wait beyond the events, `empty_beside_us` the same for an empty
     # kernel. A process whose events are changed must still answer after its work: the evaluator's clock
     # then runs longer than the events say.
@@ -154,14 +154,14 @@ def confirmed_calls_needed(calls: int) -> int:
 
 
 def check_floor(time_us: float, floor_us: float) -> Failure | None:
-    """Return a failure for a time below the floor."""
+    """Return a failure for a time below the floor, else None."""
     if time_us >= floor_us:
         return None
     return Failure(Reason.BELOW_FLOOR, f"{time_us:.2f} µs is below {floor_us:.2f} µs, what this GPU's memory allows")
 
 
 def check_too_good(found: Ratio, repeated: bool) -> Failure | None:
-    """Return a failure for an unrepeated speedup above 10."""
+    """Return a failure for an unrepeated speedup above 10, else None."""
     if found.value <= GOOD_LIMIT or repeated:
         return None
     return Failure(
@@ -179,14 +179,14 @@ def find_undisturbed(flushes_us: Sequence[float]) -> list[bool]:
 
 
 def check_throttling(slowed: Sequence[str]) -> Failure | None:
-    """Return a failure if heat or power slowed the GPU."""
+    """Return a failure if heat or power slowed the GPU, else None."""
     if not slowed:
         return None
     return Failure(Reason.DISTURBED, f"the GPU was held back by {', '.join(slowed)}; try again when it is cool")
 
 
 def check_sample_counts(kinds: Mapping[str, int]) -> Failure | None:
-    """Return a failure if too few calls were undisturbed."""
+    """Return a failure if too few calls were undisturbed, else None."""
     # `kinds` has the undisturbed queued calls by kind of input. A median of few calls says little, and a
     # candidate that disturbs calls could choose which of them count.
     queued, rarest = sum(kinds.values()), min(kinds, key=lambda kind: kinds[kind])
@@ -199,7 +199,7 @@ def check_sample_counts(kinds: Mapping[str, int]) -> Failure | None:
 
 
 def check_disturbances(undisturbed: Sequence[bool]) -> Failure | None:
-    """Return a failure if half of the calls were disturbed."""
+    """Return a failure if over half of the calls were disturbed, else None."""
     share = 1 - sum(undisturbed) / len(undisturbed)
     if share <= MOST_DISCARDED:
         return None

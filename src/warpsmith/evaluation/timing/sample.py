@@ -124,7 +124,7 @@ class Samples:
         return min(clocks.event_us for clocks in self.find_confirmed(empty.beside_us) or self.idle)
 
     def check_hidden_work(self, empty: EmptyKernelTimes) -> Failure | None:
-        """Return a failure if queued calls hide work."""
+        """Return a failure if queued calls hide work, else None."""
         return check_hidden_work(self.fastest_idle_us(empty), median(self.events_us(Mode.QUEUED)), empty.gap_us)
 
     @property

@@ -104,7 +104,7 @@ def _count_calls(windows: Sequence[Window]) -> int:
 
 
 def _check_windows(windows: Sequence[Window]) -> Iterator[Failure | None]:
-    """Yield the result of each rule for each window."""
+    """Yield each rule's failure or None, window by window."""
     for window in windows:
         yield from window.check()
 

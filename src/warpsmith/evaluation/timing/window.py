@@ -102,7 +102,7 @@ class WindowSource:
         return Window(found, empty, self.timing_session.machine.state().slowed, self.options.kinds)
 
     def replay_at_edges(self, calls: Sequence[RepeatableCall], outline: Problem) -> Failure | None:
-        """Replay calls with an argument at the memory's end."""
+        """Replay calls with an argument at the memory's end; return the first failure or None."""
         for captured in calls:
             replayer = self.timing_session.replayer(0, captured)
             replayer.use(replay_room([outline], self.timing_session.machine.access.margins))

@@ -29,7 +29,7 @@ class ReviewReply(Model):
 
 
 def read_replies(folder: Path) -> Mapping[str, tuple[ReviewReply, ...]]:
-    """Read stored answers by candidate; empty without a file."""
+    """Read stored answers by candidate; raise UsageError if damaged."""
     found: dict[str, tuple[ReviewReply, ...]] = {}
     for number, line in enumerate(lines_of(folder / REVIEWS), 1):
         reply = ReviewReply.read(line)

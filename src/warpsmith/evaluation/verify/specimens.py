@@ -60,7 +60,7 @@ def kind_of(candidate: Candidate) -> SpecimenOrigin:
 
 
 def read_candidates(folder: Path) -> list[Candidate]:
-    """Read the corpus without labels."""
+    """Read the corpus without labels; raise UsageError if damaged."""
     try:
         return [Candidate.parse(line) for line in lines_of(folder / REQUESTS)]
     except ValidationError as error:

@@ -117,7 +117,7 @@ class CudaSession:
         return self
 
     def _begin(self, opening: ExitStack) -> None:
-        """Prepare buffers, flush and worker before candidate code runs."""
+        """Prepare buffers, flush and worker; raise DeviceMemoryError or HarnessError."""
         # Allocations of ours come first: once the candidate runs, it may take the rest of the GPU's
         # memory, and a failure of ours would be its doing.
         self.gpu.prepare_flush()
@@ -277,7 +277,7 @@ class CudaSession:
         return self._told(timed) if self._settle(timed.answer) else None
 
     def _settle(self, answer: WorkerReply | FrameError) -> bool:
-        """Return whether the worker can go on; store its failure."""
+        """Return whether the worker can go on; raise DeviceMemoryError for neighbours."""
         # The order attributes errors. Memory that neighbours hold raises DeviceMemoryError and repeats
         # the stage alone; an excess of this worker is its failure; a lack of memory below its share is
         # nobody's fault. Only then does the answer count. A stored failure is repeated by every later

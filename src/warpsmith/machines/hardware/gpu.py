@@ -37,7 +37,7 @@ def visible(found: Sequence[Gpu], value: str) -> tuple[Gpu, ...]:
 
 
 def _named(found: Sequence[Gpu], name: str) -> Gpu | None:
-    """Return the GPU of an index or UUID prefix, or None."""
+    """Return the GPU of a name, or None; raise MachineError for MIG."""
     # A prefix that fits several cards names none of them. MIG slices are refused: neighbours on the same
     # card share the L2 and the memory bandwidth, so no time could be trusted.
     if name.startswith("MIG"):

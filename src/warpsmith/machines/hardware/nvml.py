@@ -45,7 +45,7 @@ class FakeDriver:
         return self.states.get(uuid, GpuState())
 
     def memory(self, uuid: str) -> MemoryUse | None:
-        """Return the given memory."""
+        """Return the given memory, or None."""
         return self.uses.get(uuid)
 
 

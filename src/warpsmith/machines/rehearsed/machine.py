@@ -45,7 +45,7 @@ class RehearsedMachine(CudaMachine):
 
     @classmethod
     def all(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "tuple[RehearsedMachine, ...]":
-        """Return WARPSMITH_REHEARSED_GPUS machines, at least one."""
+        """Return WARPSMITH_REHEARSED_GPUS machines; raise UsageError for a wrong number."""
         if find_gpus is not None:
             return tuple(map(cls, find_gpus()))
         said = os.environ.get(REHEARSED_GPUS, "1")

@@ -79,7 +79,7 @@ class Control:
             raise HarnessError(f"{len(data)} bytes at {address:#x} of the virtual GPU cannot be written.")
 
     def fill(self, address: int, value: int, element_bytes: int, count: int) -> None:
-        """Fill device memory with one element, `count` times."""
+        """Fill memory with `count` equal elements; raise HarnessError if refused."""
         if self._ask(ControlCall.FILL, [address, value, element_bytes, count]).error:
             raise HarnessError(f"{count} elements at {address:#x} of the virtual GPU cannot be filled.")
 
@@ -99,7 +99,7 @@ class Control:
         return True
 
     def facts(self, finish: bool = True, forget: bool = True) -> Facts:
-        """Return findings and counters of the executor."""
+        """Return findings and counters; raise HarnessError if unreadable."""
         # `finish` first runs work that no stream waited for, as a device synchronize would. `forget` then
         # clears both, so that the next call starts from zero.
         reply = self._ask(ControlCall.FACTS, [FINISH * finish | FORGET * forget])

@@ -96,7 +96,7 @@ def descriptions() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Description:
-    """Return a GPU by name or description file."""
+    """Return a GPU by name or file; raise UsageError on conflict."""
     # Records are keyed by the GPU's name. A file that takes a known name with other numbers is refused,
     # because records of both GPUs would be compared.
     path = _path(name)

@@ -219,7 +219,7 @@ class VirtualSession:
         return self._virtual.control
 
     def _place(self, slot: int, position: int, number: int, raw: Raw) -> PlacedTensor:
-        """Write a tensor to its buffer; return its place."""
+        """Write a tensor to its buffer; raise _Taken if freed."""
         # Buffers are reused by slot, number and size. One buffer a size: an overrun by a byte then leaves
         # the allocation.
         if not raw.data:
