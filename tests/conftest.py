@@ -90,6 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["WARPSMITH_POOL"] = "off"  # commands of tests evaluate themselves, also while the user's pool runs
     config.pluginmanager.register(PackageTimes(), "package-times")
     if spec := config.getoption("--shard"):
         config.pluginmanager.register(Shard(*map(int, spec.split("/"))), "shard")

@@ -32,7 +32,9 @@ def test_all_is_honest(room: str) -> None:
         assert hasattr(module, name)
 
 
-@pytest.mark.parametrize("statement", ["import warpsmith", "import warpsmith.cli", "import warpsmith.records"])
+@pytest.mark.parametrize(
+    "statement", ["import warpsmith", "import warpsmith.cli", "import warpsmith.records", "import warpsmith.cli.eval"]
+)
 def test_import_is_light(statement: str) -> None:
     code = f"import sys; {statement}; print(sorted({{'torch', 'numpy'}} & set(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -68,12 +68,18 @@ def test_a_task_of_ours_is_never_kept() -> None:
     assert (starts.started, starts.ended) == (["softmax", "softmax"], 2)
 
 
-def test_a_real_pool_gives_the_verdict_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("until", "word", "other"),
+    [("compile", "max(", "undeclared("), pytest.param("check", "max(", "min(", marks=pytest.mark.slow)],
+)
+def test_a_real_pool_gives_the_verdict_of_this_process(
+    monkeypatch: pytest.MonkeyPatch, until: str, word: str, other: str
+) -> None:
     right = Candidate.from_fields(
         task="softmax", direction="forward", source=SEED.read_text(), language="torch", macros={}
     )
-    wrong = right.model_copy(update={"source": right.source.replace("max(", "min(")})
-    config = EvaluationConfig(device="vgpu", until="check")
+    wrong = right.model_copy(update={"source": right.source.replace(word, other)})
+    config = EvaluationConfig(device="vgpu", until=until)
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         try:

@@ -204,16 +204,49 @@ def test_a_pool_of_another_kind_is_not_used(pools: Pools, greeting: Greeting, wh
     assert client.status().evaluators == 1  # the state can be asked for, and the pool can be stopped
 
 
-def test_a_pool_ends_when_it_is_idle(pools: Pools) -> None:
-    now = [0.0]
-    client = pools.start(
-        Evaluators(FakeEvaluators(lambda _, request: passing(request)).fork, 1), idle_s=60.0, clock=lambda: now[0]
-    )
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_pool_ends_when_it_is_idle(pools: Pools, wait_until: Callable[[Callable[[], object]], None]) -> None:
+    clock = Clock()
+    evaluators = Evaluators(FakeEvaluators(lambda _, request: passing(request)).fork, 1)
+    client = pools.start(evaluators, idle_s=60.0, clock=clock)
     client.grade(candidate(), CONFIG)
     assert find_pool() is not None
-    now[0] = 61.0
-    pools.join()
-    assert find_pool() is None and not socket_path().exists()
+
+    def has_ended() -> bool:
+        clock.now += 61.0  # again at each look: a thread of the pool may close its connection late
+        return not socket_path().exists()
+
+    wait_until(has_ended)
+    assert find_pool() is None
+
+
+def test_a_pool_that_evaluates_is_not_idle(pools: Pools) -> None:
+    begun, seen, clock = Event(), Event(), Clock()
+
+    def answer(_: int, request: EvaluationRequest) -> EvaluationReply:
+        begun.set()
+        seen.wait(PATIENCE_S)
+        return passing(request)
+
+    client = pools.start(Evaluators(FakeEvaluators(answer).fork, 1), idle_s=60.0, clock=clock)
+    found: list[Record] = []
+    thread = Thread(target=lambda: found.append(client.grade(candidate(), CONFIG)))
+    thread.start()
+    begun.wait(PATIENCE_S)
+    clock.now = 1000.0
+    assert client.status().busy == 1 and find_pool() is not None  # each connection makes the pool look once more
+    seen.set()
+    thread.join(PATIENCE_S)
+    assert len(found) == 1
 
 
 def test_without_a_pool_commands_find_none(pools: Pools) -> None:

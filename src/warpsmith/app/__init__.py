@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     )
     from warpsmith.app.calibration import CalibrationRequest, KernelsVerified, calibrate
     from warpsmith.app.doctor import Part, PartState, diagnose
+    from warpsmith.app.evaluators import evaluate_kernel
     from warpsmith.app.exports import Exported, ExportRequest, export
     from warpsmith.app.filtering import FilterOutcome, FilterRequest, FilterRow, TasksFound, filter_tasks
     from warpsmith.app.jobs import Job, JobCancelled, Watch, ignore, start
     from warpsmith.app.kernels import first_candidate, kernel_candidate, kernels_below, read_kernel
     from warpsmith.app.optimization import Optimized, SearchOpened, SearchReport, optimize, resume, run_search
+    from warpsmith.app.pools import PoolReport, pool_status, start_pool, stop_pool
     from warpsmith.app.profiles import KernelRequest, Profiled, compile_kernel, profile, profile_record, run_virtual
     from warpsmith.app.prompt_files import ANSWER
     from warpsmith.app.regrading import RegradeRequest, regrade

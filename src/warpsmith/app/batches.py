@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from warpsmith.app.evaluators import choose_evaluator
 from warpsmith.app.jobs import Watch, ignore
 from warpsmith.app.kernels import kernel_candidate, kernels_below
 from warpsmith.app.results import archive_records
@@ -24,6 +25,7 @@ class BatchRequest:
     jobs: int = 1
     allow_outside: bool = False  # read kernels outside of the batch file's folder
     is_archived: bool = False
+    pool: bool = True  # evaluate in the resident pool if one runs
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ def _evaluate(
     ahead = Ahead(results) if isinstance(results, Results) else None
     there, total, unusable = len(requests) - len(left), len(requests), sum(map(is_unusable, results.lines))
     watch(BatchProgress(there, total, unusable))
-    for number, line in enumerate(run_batch(left, request.config, request.jobs, ahead=ahead), there + 1):
+    lines = run_batch(left, request.config, request.jobs, ahead=ahead, grade_for=choose_evaluator(request.pool))
+    for number, line in enumerate(lines, there + 1):
         # The line is saved before it is shown, so a kill loses no result that was shown.
         results.add(line)
         _archive([line], request.is_archived)

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from warpsmith import evaluation
+from warpsmith.app.evaluators import choose_evaluator
 from warpsmith.app.jobs import Watch, ignore
 from warpsmith.app.kernels import kernel_candidate
 from warpsmith.app.results import RECORDS, archive_records, read_lines, read_records, records_below, results_for
@@ -55,6 +56,7 @@ class RegradeRequest:
     trust: bool = False
     jobs: int = 1
     is_archived: bool = True
+    pool: bool = True  # evaluate in the resident pool if one runs
 
 
 def regrade(request: RegradeRequest, watch: Watch = ignore) -> tuple[list[Agreement], str]:
@@ -140,7 +142,8 @@ def _is_same_work(one: Candidate, other: Candidate) -> bool:
 def _evaluate(published: Sequence[Published], request: RegradeRequest) -> Iterator[Agreement]:
     """Yield the comparisons in order, each as soon as possible."""
     config = regrade_config(None, request)
-    with processes.pool_of_judges(config, min(request.jobs, len(published))) as (threads, grade):
+    jobs, grade_for = min(request.jobs, len(published)), choose_evaluator(request.pool)
+    with processes.pool_of_judges(config, jobs, grade_for) as (threads, grade):
         for one in [threads.submit(_compare, one, request, grade) for one in published]:
             yield one.result()
 

@@ -6,13 +6,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from warpsmith import __version__, evaluation, llm, search
+from warpsmith.app.evaluators import choose_evaluator
 from warpsmith.app.jobs import Watch
 from warpsmith.app.kernels import first_candidate
 from warpsmith.app.runs import is_known, lock_new_run, lock_run
 from warpsmith.app.verifying import evaluation_config, evaluation_seed, is_here, make_screen, read_roles
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError, digest
-from warpsmith.evaluation import AUTO, DEVICES, PreparedEvaluation, is_measured, processes
+from warpsmith.evaluation import AUTO, DEVICES, PreparedEvaluation, is_measured
 from warpsmith.evaluation.processes import Grade
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.llm import Ensemble, Transcript
@@ -41,7 +42,9 @@ class Session:
 
     def evaluate_fully(self, candidate: Candidate) -> Record:
         """Return the record of a final evaluation, with a secret seed."""
-        return make_evaluator(self.config, "thorough", None)(candidate)
+        with ExitStack() as until:
+            grade = choose_evaluator(self.config.pool)(evaluation_config(self.config, "thorough"), 1, until)
+            return make_evaluator(self.config, "thorough", None, grade)(candidate)
 
 
 def open_session(archive: Archive, config: SearchConfig, watch: Watch, until: ExitStack) -> Session:
@@ -61,7 +64,7 @@ def open_session(archive: Archive, config: SearchConfig, watch: Watch, until: Ex
         full = full.replace(run=lock_new_run(archive, full.run, f"{task.name}-{full.direction}", until))
     run = archive.run(full.run) if full.resume else _begin(archive, full, task, models)
     jobs = full.jobs or os.cpu_count() or 1
-    grade = processes.judges_for(evaluation_config(full, "sketch"), jobs, until)
+    grade = choose_evaluator(full.pool)(evaluation_config(full, "sketch"), jobs, until)
     prepared: dict[str, PreparedEvaluation] = {}
     tools = SearchTools(
         evaluate=make_evaluator(full, "sketch", run.seed, grade, prepared),
@@ -131,7 +134,7 @@ def _check_nothing_open(opened: Search, run: Run) -> None:
 
 def dialogue_evaluator(session: Session, jobs: int, until: ExitStack) -> Callable[[Candidate], Record]:
     """Return the evaluator of answers, `jobs` at a time; processes of its own if several share a GPU."""
-    grade = processes.judges_for(evaluation_config(session.config, "sketch"), jobs, until)
+    grade = choose_evaluator(session.config.pool)(evaluation_config(session.config, "sketch"), jobs, until)
     return make_evaluator(session.config, "sketch", session.run.seed, grade)
 
 

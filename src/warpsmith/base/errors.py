@@ -17,6 +17,10 @@ class MachineError(WarpsmithError):
     """A missing tool, driver or permission, with the command that installs it."""
 
 
+class PoolError(MachineError):
+    """The resident pool ended or refuses a request; this process can evaluate instead."""
+
+
 class ArchiveError(MachineError):
     """An archive that cannot be read or written, with a remedy."""
 

@@ -33,6 +33,7 @@ COMMANDS = (
     Command("baselines", "baselines", "measure torch's modes once, for all later evaluations", "Many kernels"),
     Command("calibrate", "calibrate", "measure the verifiers on a labelled corpus", "Many kernels"),
     Command("audit", "audit", "try attacks and honest controls on the evaluator", "Many kernels"),
+    Command("pool", "pool", "start | status | stop evaluators that stay ready for all commands", "Many kernels"),
     Command(
         "optimize",
         "optimize",

@@ -30,6 +30,7 @@ Macros = Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VA
 Claim = Annotated[bool, typer.Option("--claim", help="Evaluate thoroughly; on a GPU, time torch in the same session.")]
 Warm = Annotated[bool, typer.Option("--warm", help="Time without flushing the L2 before each call.")]
 Baselines = Annotated[str, typer.Option(help="Modes of torch to compare with, with commas; all by default.")]
+Pool = Annotated[bool, typer.Option("--pool/--no-pool", help="Evaluate in the resident pool if one runs.")]
 Unproven = Annotated[bool, typer.Option("--unproven", help="Accept and mark a kernel that was not evaluated fully.")]
 Without = Annotated[str, typer.Option(help="Defences to leave out: static, link, virtual; more with commas.")]
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warpsmith import app, evaluation
+from warpsmith import app
 from warpsmith.base import pluralize
 from warpsmith.cli._archive import archive_or_warn
 from warpsmith.cli._options import (
@@ -17,6 +17,7 @@ from warpsmith.cli._options import (
     Kernel,
     Macros,
     Pass,
+    Pool,
     Style,
     Target,
     Trust,
@@ -57,6 +58,7 @@ def command(
     baselines: Baselines = "",
     trust: Trust = False,
     archive: Annotated[bool, typer.Option(help="Save the record in the archive.")] = True,
+    pool: Pool = True,
     as_json: Json = False,
 ) -> int:
     """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 fault of warpsmith, 4 no verdict."""
@@ -71,7 +73,7 @@ def command(
     )
     warn_of_unmeasured(device, {"--warm": warm, "--baselines": baselines})
     candidate = app.read_kernel(kernel, target, direction, language, read_macros(macro or []))
-    record = evaluation.grade(candidate, config)
+    record = app.evaluate_kernel(candidate, config, pool)
     if as_json:
         print_json(record)
     else:

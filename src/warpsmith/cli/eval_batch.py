@@ -17,6 +17,7 @@ from warpsmith.cli._options import (
     Gpu,
     Jobs,
     Json,
+    Pool,
     Trust,
     Without,
     read_defences,
@@ -46,6 +47,7 @@ def command(
     allow_outside: Annotated[bool, typer.Option("--allow-outside", help=OUTSIDE_HELP)] = False,
     jobs: Jobs = os.cpu_count() or 1,
     archive: Annotated[bool, typer.Option(help="Save the records in the archive too.")] = False,
+    pool: Pool = True,
     as_json: Json = False,
 ) -> int:
     """Evaluate many kernels, one result line each; exit code 1 if one could not be evaluated."""
@@ -70,7 +72,7 @@ def command(
         elif out is not None and not as_json:
             _print(event)
 
-    found = app.evaluate_many(BatchRequest(batch, config, out, jobs, allow_outside, archive), show)
+    found = app.evaluate_many(BatchRequest(batch, config, out, jobs, allow_outside, archive, pool), show)
     if as_json and out is not None:
         print_json(found)
     return 1 if found.unusable else 0

@@ -11,7 +11,7 @@ from warpsmith.app import Optimized, SearchOpened, SearchReport
 from warpsmith.base import pluralize, shell_line
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._live import best_lines, display
-from warpsmith.cli._options import Jobs, Json, Trust
+from warpsmith.cli._options import Jobs, Json, Pool, Trust
 from warpsmith.cli._output import console, print_json
 from warpsmith.evaluation import is_measured
 from warpsmith.records import CheckFacts, Direction, unproven_reason
@@ -52,6 +52,7 @@ def command(
     gpu: Annotated[str | None, typer.Option(help="The GPU that the virtual GPU models; H200 by default.")] = None,
     jobs: Jobs = os.cpu_count() or 1,
     trust: Trust = False,
+    pool: Pool = True,
     as_json: Json = False,
 ) -> int:
     """Search for a faster kernel; Ctrl-C saves everything, and --resume continues."""
@@ -80,6 +81,7 @@ def command(
         seed=seed,
         gpu=gpu,
         jobs=jobs,
+        pool=pool,
         trust=trust,
     )
     with display(f"warpsmith optimize {target or run}", is_measured(config.device), as_json) as shown:

@@ -9,7 +9,7 @@ import typer
 from warpsmith import app
 from warpsmith.app import RegradeRequest
 from warpsmith.cli._archive import warn_not_archived
-from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros
+from warpsmith.cli._options import Device, Jobs, Json, Macros, Pool, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.records import Verdict
 from warpsmith.report import Agreement, AgreementAnswer
@@ -32,12 +32,13 @@ def command(
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
     archive: Annotated[bool, typer.Option(help="Save the new records in the archive.")] = True,
+    pool: Pool = True,
     as_json: Json = False,
 ) -> int:
     """Evaluate again and compare; exit code 0 all agree, 1 disagreement, 3 fault of warpsmith, 4 no verdict."""
     macros = read_macros(macro or [])
     request = RegradeRequest(
-        files, against, task, macros, device, same_seed, quick, within, trust, jobs, is_archived=archive
+        files, against, task, macros, device, same_seed, quick, within, trust, jobs, is_archived=archive, pool=pool
     )
     found, why = app.regrade(request, app.ignore if as_json else _print)
     warn_not_archived(why)

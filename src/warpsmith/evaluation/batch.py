@@ -25,7 +25,7 @@ from warpsmith.base import (
     read_text,
 )
 from warpsmith.evaluation.config import EvaluationConfig, settle_device
-from warpsmith.evaluation.processes import pool_of_judges
+from warpsmith.evaluation.processes import GradeFor, judges_for, pool_of_judges
 from warpsmith.evaluation.run import checked
 from warpsmith.languages import find_language, language_of
 from warpsmith.records import Candidate, Direction, Model, Record, Verdict, describe_error
@@ -98,12 +98,13 @@ def run_batch(
     jobs: int,
     judge: Judge | None = None,
     ahead: "Ahead | None" = None,
+    grade_for: GradeFor = judges_for,
 ) -> Iterator[str]:
     """Yield a result line for each request, in order."""
     # At most twice `jobs` requests are submitted ahead. The generator waits for the oldest one, so memory
     # stays bounded however slow the reader is.
     fixed = checked(config)
-    with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
+    with pool_of_judges(fixed, min(jobs, len(requests)), grade_for) as (threads, grade):
         line, waiting = partial(_line, config=fixed, judge=judge or grade, ahead=ahead), iter(requests)
         flying = [threads.submit(line, one) for one in islice(waiting, 2 * jobs)]
         while flying:

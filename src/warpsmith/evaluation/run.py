@@ -56,7 +56,7 @@ def grade(
     # The seed is secret unless given; the machine follows from the config unless given. A prepared
     # evaluation is resumed instead of begun.
     if prepared is not None:
-        return resume(prepared, machine)
+        return resume(prepared, machine, open_task)
     with opened_evaluation(candidate, config, seed, machine, open_task) as evaluation:
         return run(evaluation, stages_for(evaluation.config))
 
@@ -114,7 +114,7 @@ def prepare(
         return PreparedEvaluation.of(evaluation, record, products)
 
 
-def resume(prepared: PreparedEvaluation, machine: Machine | None = None) -> Record:
+def resume(prepared: PreparedEvaluation, machine: Machine | None = None, open_task: OpenTaskBy = open_task) -> Record:
     """Run the remaining stages; raise HarnessError if the task changed."""
     config, record = prepared.config, prepared.record
     with open_task(prepared.target, OpenOptions(trust=config.trust)) as opened:

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from warpsmith.base import HarnessError, MachineError, UsageError
+from warpsmith.base import HarnessError, MachineError, PoolError, UsageError
 from warpsmith.evaluation import EvaluationConfig, PreparedEvaluation
-from warpsmith.evaluation.run import resume
 from warpsmith.isolation import Frame
 from warpsmith.pool.executor import EvaluationRequest
 from warpsmith.pool.protocol import (
@@ -59,13 +58,11 @@ class PoolClient:
         *,
         prepared: PreparedEvaluation | None = None,
     ) -> Record:
-        """Return the candidate's record. A prepared evaluation is resumed in this process."""
-        # A prepared evaluation holds open processes and descriptors of this process, which cannot travel.
-        if prepared is not None:
-            return resume(prepared)
+        """Return the candidate's record. A prepared evaluation is resumed."""
+        request = EvaluationRequest.of(candidate, config, seed, prepared=prepared)
         connection = self._connect()
         try:
-            return _evaluate(connection, EvaluationRequest.of(candidate, config, seed))
+            return _evaluate(connection, request)
         finally:
             connection.close()
 
@@ -99,10 +96,10 @@ class PoolClient:
             connection = Connection.open(self._path)
             refused = _greet(connection).refused
         except OSError as error:
-            raise MachineError(f"The pool at {self._path} does not answer: {error}.") from None
+            raise PoolError(f"The pool at {self._path} does not answer: {error}.") from None
         if refused:
             connection.close()
-            raise MachineError(f"The pool at {self._path} refuses: {refused}. `warpsmith pool stop` ends it.")
+            raise PoolError(f"The pool at {self._path} refuses: {refused}. `warpsmith pool stop` ends it.")
         return connection
 
 
@@ -116,7 +113,7 @@ def _evaluate(connection: Connection, request: EvaluationRequest) -> Record:
         connection.send(EVALUATE, request, LONG_S)
         reply = EvaluationReply.parse(connection.receive(LONG_S).payload)
     except ConnectionError as error:
-        raise HarnessError(f"The pool ended during an evaluation: {error}.") from None
+        raise PoolError(f"The pool ended during an evaluation: {error}.") from None
     if reply.refused:
         raise UsageError(reply.refused)
     if reply.record is None:

@@ -65,7 +65,7 @@ class TaskKeeper:
 
 def evaluate(request: EvaluationRequest, tasks: TaskKeeper) -> Record:
     """Return the record of a request; end the kept task process after a fault."""
-    record = grade(request.candidate, request.config, request.seed, open_task=tasks.open)
+    record = grade(request.candidate, request.config, request.seed, prepared=request.prepared, open_task=tasks.open)
     # A fault may come from the task process, whose state nobody knows any more.
     if record.verdict is Verdict.FAULT:
         tasks.renew()

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
 
-from warpsmith.evaluation import EvaluationConfig
+from warpsmith.evaluation import EvaluationConfig, PreparedEvaluation
 from warpsmith.evaluation.processes import Grade, pool_of_judges
+from warpsmith.machines.virtual import gpu_identity
 from warpsmith.records import Candidate, Model, Record
 from warpsmith.tasks.formats import TaskFormat, find
 
@@ -21,14 +22,23 @@ class EvaluationRequest(Model):
     candidate: Candidate  # its task is absolute, so that a process in another folder opens the same files
     config: EvaluationConfig
     seed: int | None = None
+    prepared: PreparedEvaluation | None = None  # the first stages of this evaluation, if they have run
 
     @classmethod
     def of(
-        cls, candidate: Candidate, config: EvaluationConfig, seed: int | None = None, key: str = ""
+        cls,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        seed: int | None = None,
+        key: str = "",
+        prepared: PreparedEvaluation | None = None,
     ) -> "EvaluationRequest":
         """Return a request with the caller's idempotency key, or with a new random id."""
         absolute = candidate.model_copy(update={"task": absolute_task(candidate.task)})
-        return cls(id=key or uuid4().hex, candidate=absolute, config=config, seed=seed)
+        found = prepared and prepared.model_copy(
+            update={"target": absolute_task(prepared.target), "config": absolute_gpu(prepared.config)}
+        )
+        return cls(id=key or uuid4().hex, candidate=absolute, config=absolute_gpu(config), seed=seed, prepared=found)
 
 
 class Executor(Protocol):
@@ -50,7 +60,7 @@ class ThreadExecutor:
         return await asyncio.wrap_future(self._threads.submit(self._evaluate, request))
 
     def _evaluate(self, request: EvaluationRequest) -> Record:
-        return self._grade(request.candidate, request.config, request.seed)
+        return self._grade(request.candidate, request.config, request.seed, prepared=request.prepared)
 
 
 @contextmanager
@@ -58,6 +68,12 @@ def local_executor(config: EvaluationConfig, jobs: int) -> Iterator[ThreadExecut
     """Yield an executor that runs `jobs` evaluations at a time on this machine."""
     with pool_of_judges(config, jobs) as (threads, grade):
         yield ThreadExecutor(threads, grade)
+
+
+def absolute_gpu(config: EvaluationConfig) -> EvaluationConfig:
+    """Return options whose description of a GPU is the same file in every folder."""
+    gpu = gpu_identity(config.gpu)
+    return config if gpu == config.gpu else config.replace(gpu=gpu)
 
 
 def absolute_task(target: str) -> str:

@@ -25,6 +25,7 @@ LONG_S = 7 * 86400.0
 # Variables that decide what an evaluation finds on this machine. A command with other values evaluates by itself.
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "PATH", "LD_LIBRARY_PATH", "TMPDIR", "OMP_NUM_THREADS")
 OURS = "WARPSMITH_"
+IRRELEVANT = ("WARPSMITH_ARCHIVE", "WARPSMITH_DEBUG", "WARPSMITH_POOL")  # read by commands alone
 
 
 class Greeting(Model):
@@ -152,5 +153,6 @@ def package_digest() -> str:
 
 def environment_digest() -> str:
     """Return a digest of the variables that affect an evaluation."""
-    chosen = {name: value for name, value in os.environ.items() if name in VARIABLES or name.startswith(OURS)}
+    named = {name for name in os.environ if name in VARIABLES or name.startswith(OURS)} - {*IRRELEVANT}
+    chosen = {name: os.environ[name] for name in named}
     return digest(*(f"{name}={value}" for name, value in sorted(chosen.items())))

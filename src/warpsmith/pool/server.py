@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Condition, Event, Thread
+from threading import Condition, Event, Lock, Thread
 
 from warpsmith.base import hold_lock
 from warpsmith.evaluation.processes.nursery import ForkedChild, Nursery
@@ -147,7 +147,8 @@ class PoolServer:
     ) -> None:
         self._evaluators, self._idle_s, self._greeting, self._clock = evaluators, idle_s, greeting, clock
         self._started = self._last_used = clock()
-        self._open, self._stopping = 0, Event()
+        self._open, self._counting = 0, Lock()  # the lock holds for `_open` and `_last_used`
+        self._stopping = Event()
 
     def run(self, listener: socket.socket) -> None:
         """Accept connections until a `stop` arrives or no connection was open for the idle time."""
@@ -158,13 +159,13 @@ class PoolServer:
                 peer, _ = listener.accept()
             except TimeoutError:
                 continue
-            self._open += 1  # by this thread alone; `_close` below is the only other writer, after this one
+            with self._counting:
+                self._open += 1
             Thread(target=self._serve, args=[Connection(peer)], daemon=True).start()
 
     def _is_idle(self) -> bool:
-        if self._open:
-            self._last_used = self._clock()
-        return self._clock() - self._last_used > self._idle_s
+        with self._counting:
+            return not self._open and self._clock() - self._last_used > self._idle_s
 
     def _serve(self, connection: Connection) -> None:
         try:
@@ -173,8 +174,8 @@ class PoolServer:
                     self._answer(connection)
         finally:
             connection.close()
-            self._last_used = self._clock()
-            self._open -= 1
+            with self._counting:
+                self._last_used, self._open = self._clock(), self._open - 1
 
     def _accept(self, connection: Connection) -> bool:
         """Return whether the peer's uid is ours, after the greeting."""

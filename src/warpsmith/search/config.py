@@ -10,7 +10,7 @@ from warpsmith.records import Direction, Model, Name, Seed
 
 Share = Annotated[float, Field(ge=0, le=1)]
 # Options that hold for one call only. Every other option is saved with the run, under its name.
-NOT_SAVED = ("target", "run", "resume", "start", "jobs", "trust", "tuner_share")
+NOT_SAVED = ("target", "run", "resume", "start", "jobs", "pool", "trust", "tuner_share")
 
 
 class SearchConfig(Model):
@@ -36,6 +36,7 @@ class SearchConfig(Model):
     seed: Seed | None = None
     trust: bool = False
     jobs: NonNegativeInt = 0  # 0: one per CPU core
+    pool: bool = True  # evaluate in the resident pool if one runs
     run: str = ""
     resume: bool = False
     start: Path | None = None

@@ -49,6 +49,7 @@ class Grade(Protocol):
         ...
 
 
+GradeFor = Callable[[EvaluationConfig, int, ExitStack], Grade]  # for so many jobs, until the stack closes
 Resume = Callable[[PreparedEvaluation], Record]
 Answer = Callable[[int, int], None]  # reads requests from one descriptor, writes replies to the other
 
@@ -158,10 +159,12 @@ class Judges:
 
 
 @contextmanager
-def pool_of_judges(config: EvaluationConfig, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
+def pool_of_judges(
+    config: EvaluationConfig, jobs: int, grade_for: GradeFor | None = None
+) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
     """Yield threads and the function that evaluates a candidate."""
     with ExitStack() as until:
-        by = judges_for(config, jobs, until)
+        by = (grade_for or judges_for)(config, jobs, until)
         with pool(jobs) as threads:
             try:
                 yield threads, by
