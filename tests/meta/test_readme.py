@@ -4,6 +4,8 @@ import json
 import re
 import shlex
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import warpsmith
 from warpsmith.cli._commands import COMMANDS
 from warpsmith.cli._main import run
+from warpsmith.pool import stop_pool
 
 ROOT = Path(__file__).parents[2]
 SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "softmax" / "seed_forward.cu"
@@ -23,6 +26,7 @@ EXTRA = {
     "baselines": ["softmax", "--direction", "forward", "--baselines", "eager"],
     "audit": [str(ROOT / "tests" / "honest" / "plain_style.cu"), *VIRTUAL],
     "calibrate": ["--sample", "1", "--dry-run", "--corpus", str(ROOT / "corpus"), "--out", "said.jsonl"],
+    "pool": ["--evaluators", "1"],
     "optimize": [*VIRTUAL, "--run", "RUN", "--generations", "1", "--proposals", "1"],
     "ask": ["-n", "1"],
     "regrade": VIRTUAL,
@@ -39,7 +43,7 @@ def commands() -> list[list[str]]:
 
 
 @pytest.fixture
-def workplace(work_folder: Path, archive_url: str) -> Path:
+def workplace(work_folder: Path, archive_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files that the README names."""
     shutil.copy(SEED, "kernel.cu")
     Path("kernels/softmax").mkdir(parents=True)
@@ -48,7 +52,10 @@ def workplace(work_folder: Path, archive_url: str) -> Path:
     Path("path/to/KernelBench/level1").mkdir(parents=True)
     shutil.copy(problems[0], "path/to/KernelBench/level1")
     Path("F.jsonl").write_text(json.dumps({"task": "softmax", "path": "kernel.cu"}) + "\n")
-    return work_folder
+    with tempfile.TemporaryDirectory() as folder:  # a short path: a socket's name has at most 107 bytes
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield work_folder
+        stop_pool()
 
 
 def test_the_block_has_every_command() -> None:
