@@ -86,7 +86,7 @@ def ask(config: SearchConfig, out: Path, reviews: bool = False, jobs: int = 2) -
 
 
 def _evaluate_first(session: Session, dialogue: Dialogue, here: bool, until: ExitStack) -> bool:
-    """Evaluate the first kernel. Return True if another machine has to do it before anything is asked."""
+    """Evaluate the first kernel; return True if impossible here."""
     slots = session.search.next_slots()
     # Only the slot of the first kernel has no model.
     is_first = bool(slots) and all(not slot.model for slot in slots)
@@ -200,7 +200,7 @@ def read_results(path: Path) -> tuple[list[Record], list[str]]:
 
 
 def _missing_compiler() -> str:
-    """Return why answers cannot be verified on this machine, or an empty text."""
+    """Return the reason against verification here, or ""."""
     try:
         Toolchain.find()
     except MachineError as error:

@@ -77,7 +77,7 @@ def audit_config(config: EvaluationConfig) -> EvaluationConfig:
 
 
 def shipped_corpus() -> list[Path]:
-    """Return the corpus of the checkout. Raise UsageError in an installed package."""
+    """Return the checkout's corpus. Raise UsageError in an installed package."""
     root = Path(warpsmith.__file__).parents[2]
     found = [root / name for name in SHIPPED if (root / name).is_dir()]
     if not found:

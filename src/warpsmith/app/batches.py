@@ -96,7 +96,7 @@ def _evaluate(
 
 
 def read_batch(batch: Path, allow_outside: bool) -> list[BatchLine]:
-    """Return the lines of a batch file, or the kernels of a folder."""
+    """Return the lines of a batch file, or a folder's kernels."""
     if not batch.is_dir():
         return list(read_requests(batch, allow_outside))
     return [_read_kernel(number, path) for number, path in enumerate(kernels_below(batch), 1)]

@@ -30,7 +30,7 @@ class PartState(StrEnum):
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The result of a probe: state, what was found, and the remedy."""
+    """A probe's result: state, what was found, and the remedy."""
 
     state: PartState
     found: str
@@ -106,7 +106,7 @@ def _profiler() -> ProbeResult:
 def describe_profiler(
     found: InstalledTool | None, has_gpu: bool, is_restricted: bool, is_administrator: bool
 ) -> ProbeResult:
-    """Return whether Nsight Compute can read the counters of a GPU, and how to let it."""
+    """Return whether Nsight Compute can read counters."""
     if found is None:
         remedy = "install Nsight Compute; without it profiles come from ptxas and the virtual GPU"
         return ProbeResult(PartState.MISSING, "not found", remedy)

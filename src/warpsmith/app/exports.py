@@ -49,7 +49,7 @@ class PassedKernel:
 
 
 def export(request: ExportRequest) -> Exported | str:
-    """Write the package, or return the name of a run that has no kernel that was right and timed."""
+    """Write the package, or return a run without kernel."""
     # Checked before the evaluation records are read, so that a wrong folder costs nothing.
     _check_folder(request.to)
     found = []

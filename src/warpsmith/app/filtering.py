@@ -28,7 +28,7 @@ from warpsmith.tasks.host import OpenOptions, open_task
 
 
 class FilterOutcome(StrEnum):
-    """How a task came out of the filters: an error is the task's, a fault is warpsmith's."""
+    """The outcome of a task's filters."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -58,7 +58,7 @@ class FilterRow(Model):
 
 @dataclass(frozen=True)
 class FilterRequest:
-    """Tasks and folders of tasks, the limits of each, and a model that is asked for its opinion."""
+    """Tasks to filter, limits, and a model for opinions."""
 
     targets: Sequence[str]
     options: OpenOptions = field(default_factory=OpenOptions)

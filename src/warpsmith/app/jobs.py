@@ -27,7 +27,7 @@ class Job(Generic[T]):
         threading.Thread(target=self._run, args=(function, arguments, options), daemon=True).start()
 
     def cancel(self) -> None:
-        """End the function at its next event. Whoever awaits the job gets CancelledError then."""
+        """End the function; awaiters get CancelledError."""
         self._is_cancelled.set()
 
     async def events(self) -> AsyncIterator[Any]:

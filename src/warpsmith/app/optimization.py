@@ -51,7 +51,7 @@ class Optimized(Model):
 
 @dataclass(frozen=True)
 class SearchReport:
-    """The result of a search with its totals, for a display."""
+    """A search's result with its totals, for a display."""
 
     result: Optimized
     ending: SearchEnding

@@ -57,7 +57,7 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class Profiled:
-    """The record of a kernel, and its profile if the kernel is right."""
+    """A kernel's record, and its profile if the kernel is right."""
 
     record: Record
     facts: ProfileFacts | None = None

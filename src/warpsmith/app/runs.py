@@ -1,4 +1,4 @@
-"""The runs of the archive: names, locks, summaries, best kernels."""
+"""The archive's runs: names, locks, summaries, best kernels."""
 
 import re
 from contextlib import ExitStack, suppress

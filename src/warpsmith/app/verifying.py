@@ -34,7 +34,7 @@ def evaluation_seed(config: SearchConfig, seed: int | None, candidate: Candidate
 
 
 def is_here(config: SearchConfig) -> bool:
-    """Return whether this machine evaluates the kernels of a dialogue."""
+    """Return whether this machine evaluates a dialogue's kernels."""
     return not config.elsewhere and (not is_measured(config.device) or bool(hardware.gpus()))
 
 
@@ -115,7 +115,7 @@ def _opinion(found: Verified) -> Opinion:
 def screen_with_reviews(
     config: SearchConfig, opened: Search, reviews: Mapping[str, str]
 ) -> Callable[[Candidate], Opinion]:
-    """Return the verifiers of a dialogue, with reviews from files."""
+    """Return a dialogue's verifiers, with reviews from files."""
     # By the tokens of the kernel, since the candidate has no slot.
     slots = {normal_key(one.candidate): one.proposal.slot.name for one in opened.ledger.load_waiting()}
 

@@ -1,4 +1,4 @@
-"""The SQL store of records: runs, lineage, elites and notes as queries. Depends on no kernel, GPU or model."""
+"""The SQL store of records, with lineage and elites."""
 
 from typing import TYPE_CHECKING
 

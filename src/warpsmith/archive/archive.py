@@ -1,4 +1,4 @@
-"""The archive: runs, records, notes, and the queries of a search."""
+"""The archive: runs, records, notes, and a search's queries."""
 
 import json
 import os
@@ -43,7 +43,7 @@ RANKED = 16  # the same of those that are looked through for one that was evalua
 
 
 class Archive:
-    """A store of records for threads and processes. An added entry survives any kill."""
+    """A store of records that survives any kill."""
 
     def __init__(self, url: URL, wait_s: float) -> None:
         self.url = url
@@ -88,7 +88,7 @@ class Archive:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything that this thread writes inside at once, or nothing."""
+        """Commit all writes of this thread, or none."""
         with self._store.write_transaction():
             yield
 
@@ -105,7 +105,7 @@ class Archive:
         self._known.add(run.name)
 
     def run(self, name: str) -> Run:
-        """Return a run. Raise UsageError with near names if it is missing."""
+        """Return a run. Raise UsageError with near names."""
         with self._store.read_transaction() as connection:
             body = connection.execute(select(runs.c.body).where(runs.c.name == name)).scalar()
             known = [] if body is not None else [*connection.execute(select(runs.c.name)).scalars()]
@@ -215,7 +215,7 @@ class Archive:
             last, left = page[-1].number, None if left is None else left - len(page)
 
     def count(self, run: str | None = None) -> int:
-        """Return the number of entries of a run, or of the archive."""
+        """Return the number of entries."""
         statement = select(func.count()).select_from(records).where(*queries.scope_conditions(QueryScope(run)))
         with self._store.read_transaction() as connection:
             return int(connection.execute(statement).scalar_one())
@@ -248,13 +248,13 @@ class Archive:
         basis: str | None = None,
         limit: int = 10,
     ) -> tuple[ArchivedEvaluation, ...]:
-        """Return the best kernels of one ranking, best first, each by its last evaluation."""
+        """Return a ranking's best kernels by their last evaluations."""
         scope = QueryScope(run, task, direction)
         chosen = basis or self._basis(scope)
         return self._entries(queries.select_elites(scope, chosen, limit)) if chosen else ()
 
     def ranked_kernels(self, run: str) -> Iterator[ArchivedEvaluation]:
-        """Yield the passed and timed kernels of a run, best first in each ranking."""
+        """Yield a run's timed kernels, best first per ranking."""
         for ranking in self.rankings(run):
             for start in range(0, ranking.count, RANKED):
                 yield from self._entries(queries.select_elites(QueryScope(run), ranking.basis, RANKED, start))
@@ -276,11 +276,11 @@ class Archive:
         )
 
     def best(self, run: str) -> ArchivedEvaluation | None:
-        """Return a run's best fully evaluated kernel, else its best kernel, else None."""
+        """Return a run's best kernel, fully evaluated first; or None."""
         return self.best_proven(run) or next(iter(self.elites(run, limit=1)), None)
 
     def lineage(self, candidate: str, run: str | None = None) -> tuple[ArchivedEvaluation, ...]:
-        """Return a candidate and its ancestors, oldest first, each by its first entry."""
+        """Return a candidate and its ancestors, oldest first."""
         found: dict[str, ArchivedEvaluation] = {}
         wanted = frozenset({candidate})
         while wanted:
@@ -293,7 +293,7 @@ class Archive:
     # what stands beside
 
     def note(self, run: str | None, kind: str, body: JsonValue, name: str = "") -> str:
-        """Store JSON under a run, kind and name; replace an existing note."""
+        """Store or replace JSON by run, kind and name."""
         named = name or uuid.uuid4().hex
         # allow_nan=False: NaN is no JSON, and PostgreSQL or another reader would refuse the note later.
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
@@ -303,7 +303,7 @@ class Archive:
         return named
 
     def notes(self, run: str | None, kind: str) -> tuple[Note, ...]:
-        """Return the notes of one kind in order; `run=None` selects those without a run."""
+        """Return a kind's notes; None selects notes without run."""
         chosen = select(notes).where(notes.c.run == (run or ""), notes.c.kind == kind).order_by(notes.c.id)
         with self._store.read_transaction() as connection:
             rows = connection.execute(chosen)
@@ -322,7 +322,7 @@ class Archive:
             connection.execute(insert(calls), row)
 
     def spent(self, run: str) -> tuple[ModelCall, ...]:
-        """Return the sums of a run's model calls by model and operator."""
+        """Sum a run's model calls by model and operator."""
         names = ("input_tokens", "output_tokens", "usd", "seconds", "calls")
         sums = [func.sum(calls.c[name]).label(name) for name in names]
         by = (calls.c.model, calls.c.operator)
@@ -331,7 +331,7 @@ class Archive:
             return tuple(ModelCall.model_validate(dict(row._mapping)) for row in rows)
 
     def payments(self, run: str) -> tuple[Payment, ...]:
-        """Return every model call of a run in the order of time."""
+        """Return a run's model calls by time."""
         chosen = select(calls.c.usd, calls.c.created_s).where(calls.c.run == run).order_by(calls.c.created_s)
         with self._store.read_transaction() as connection:
             return tuple(Payment(row.usd, to_datetime(row.created_s)) for row in connection.execute(chosen))

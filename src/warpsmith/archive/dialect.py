@@ -21,7 +21,7 @@ Insert = sqlite.Insert | postgresql.Insert
 
 
 def connect(url: URL, wait_s: float) -> Engine:
-    """Return an engine for the database; create the folder of a SQLite file."""
+    """Return the database's engine; create a SQLite folder."""
     if url.get_backend_name() != "sqlite":
         # pool_pre_ping replaces connections that the server closed while a search waited for hours.
         return create_engine(url, pool_pre_ping=True)
@@ -48,7 +48,7 @@ def is_in_memory(url: URL) -> bool:
 
 
 def database_file(url: URL) -> Path | None:
-    """Return the file of a SQLite database named by its path, else None."""
+    """Return a SQLite database's file, else None."""
     # A `file:` URI carries options of SQLite and names no plain path.
     named = url.get_backend_name() == "sqlite" and not is_in_memory(url) and not str(url.database).startswith("file:")
     return Path(str(url.database)) if named else None
@@ -56,7 +56,7 @@ def database_file(url: URL) -> Path | None:
 
 @contextmanager
 def lock_schema(engine: Engine) -> Iterator[None]:
-    """Let one process at a time create or change tables; set a SQLite file to write-ahead logging."""
+    """Lock the schema; set SQLite to write-ahead logging."""
     path = database_file(engine.url)
     if path is not None:
         with hold_lock(Path(f"{path}.lock")):
@@ -80,7 +80,7 @@ def insert_new(connection: Connection, table: Table) -> Insert:
 
 
 def insert_or_replace(connection: Connection, table: Table, key: tuple[str, ...], changed: tuple[str, ...]) -> Insert:
-    """Return an insert that updates the `changed` columns of an existing row with the same `key`."""
+    """Return an insert that updates `changed` columns by `key`."""
     statement = _insert(connection, table)
     # Both databases read `excluded` as the row that could not be inserted.
     return statement.on_conflict_do_update(
@@ -103,6 +103,6 @@ def _set_pragmas(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin_immediate(connection: Connection) -> None:
-    """Begin a transaction with the statement of the execution options."""
+    """Begin a transaction with the configured statement."""
     if statement := connection.get_execution_options().get(BEGIN, "BEGIN"):
         connection.exec_driver_sql(statement)

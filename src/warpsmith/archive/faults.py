@@ -34,7 +34,7 @@ WAYS_OUT = (
 
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
-    """Raise SQLAlchemy's errors as ArchiveError, except for a URL that names no database."""
+    """Raise SQLAlchemy's errors as ArchiveError."""
     try:
         yield
     except NoSuchModuleError:

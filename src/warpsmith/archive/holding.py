@@ -37,7 +37,7 @@ class Holder(Model):
 
 
 def refusal_message(run: str, holder: Holder | None) -> str:
-    """Return the message for a process that wants a held run."""
+    """Return the message about a held run."""
     if holder is None:
         return f"Run {run} is held by another process. Wait until that has ended."
     there = "" if holder.host == socket.gethostname() else " there"
@@ -69,7 +69,7 @@ def hold_run(engine: Engine, run: str) -> Iterator[None]:
 
 
 def is_held(engine: Engine, run: str) -> bool:
-    """Return whether a process holds the run, without blocking others."""
+    """Return whether a process holds the run."""
     if engine.dialect.name == "postgresql":
         with translate_errors(engine.url), engine.connect() as connection:
             return bool(connection.execute(ANYBODYS, {"key": _lock_key(run)}).scalar_one())
@@ -79,7 +79,7 @@ def is_held(engine: Engine, run: str) -> bool:
 
 @contextmanager
 def _own_connection(engine: Engine, run: str) -> Iterator[None]:
-    """Open a connection that is closed, not pooled: the lock ends with the connection."""
+    """Open an unpooled connection, which ends the lock."""
     with translate_errors(engine.url):
         # An advisory lock belongs to the session. AUTOCOMMIT keeps no transaction open for the days that a run may
         # take.
@@ -106,13 +106,13 @@ def _acquire_lock(connection: Connection, key: int, pause_s: float = 0.05) -> No
 
 
 def _lock_key(run: str) -> int:
-    """Return the run's name as a positive 63-bit key for PostgreSQL's advisory locks."""
+    """Return a run's 63-bit key for advisory locks."""
     # PostgreSQL takes a signed 64-bit key; 63 bits keep it positive, as ANYBODYS computes it from two halves.
     return int(digest("run", run), 16) % 2**63
 
 
 def _lock_path(engine: Engine, run: str) -> Path | None:
-    """Return the lock file beside the archive's file, or None for one in memory."""
+    """Return the lock file; None for memory."""
     # SQLite is asked for its file: a `file:` URI, a relative path and a link lead to the same lock.
     with translate_errors(engine.url), engine.connect() as connection:
         found = connection.exec_driver_sql("PRAGMA database_list").first()

@@ -20,14 +20,14 @@ def scope_conditions(scope: QueryScope) -> list[ColumnElement[bool]]:
 
 
 def select_entries(scope: QueryScope) -> Query:
-    """Select every record of a scope with its score, in the order of adding."""
+    """Select a scope's records with scores, in order."""
     joined = records.outerjoin(scores, scores.c.record == records.c.id)
     # The number of a row grows with each insert, so the order of numbers is the order of adding.
     return select(records, *SCORE_COLUMNS).select_from(joined).where(*scope_conditions(scope)).order_by(records.c.id)
 
 
 def select_rankings(scope: QueryScope) -> Query:
-    """Select the sets of comparable scores: measured first, then most cases, then most records."""
+    """Select the sets of comparable scores, measured first."""
     count = func.count().label("total")
     return (
         select(scores.c.basis, scores.c.kind, scores.c.cases, count)

@@ -1,4 +1,4 @@
-"""The version of an archive and the migrations between versions."""
+"""The archive's version and its migrations."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PAGE = 200
 
 @dataclass(frozen=True)
 class Migration:
-    """A change from `version - 1` to `version`. A released migration never changes."""
+    """An unchangeable step from `version - 1` to `version`."""
 
     version: int
     summary: str
@@ -25,7 +25,7 @@ class Migration:
 
 
 def rebuild_scores(connection: Connection) -> None:
-    """Rebuild table `scores` from the records, page by page; used when `records.score` changes."""
+    """Rebuild table `scores` from the records."""
     scores.create(connection, checkfirst=True)
     # Scores are derived data: deleting all rows loses nothing.
     connection.execute(delete(scores))
@@ -43,7 +43,7 @@ def rebuild_scores(connection: Connection) -> None:
 
 
 def drop_parents(connection: Connection) -> None:
-    """Drop table `parents`: the candidate in a record's body names its parents already."""
+    """Drop table `parents`, which repeats record bodies."""
     connection.exec_driver_sql("DROP TABLE parents")
 
 
@@ -56,7 +56,7 @@ LATEST = STEPS[-1].version
 
 
 def migrate(engine: Engine) -> None:
-    """Create the tables, or run each missing migration in its own transaction."""
+    """Create the tables, or run the missing migrations."""
     # The usual case takes no lock, so readers never wait for each other when they open an archive.
     if _read_version(engine) == LATEST:
         return
@@ -82,7 +82,7 @@ def migrate(engine: Engine) -> None:
 
 
 def _read_version(engine: Engine) -> int | None:
-    """Return the version of an archive, or None if it is empty."""
+    """Return an archive's version, or None if it is empty."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(versions.name):
             return None

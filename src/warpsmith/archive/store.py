@@ -1,4 +1,4 @@
-"""Connections and transactions: short ones to read, one writer per process."""
+"""Connections and transactions, one writer per process."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Store:
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
-        """Open a transaction with one snapshot, or reuse this thread's write transaction."""
+        """Open a snapshot, or reuse this thread's transaction."""
         # A write transaction of this thread reads its own changes; a second connection would not see them.
         if (current := self._current()) is not None:
             yield current
@@ -35,7 +35,7 @@ class Store:
 
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
-        """Open a transaction that commits at its end or not at all; a nested one joins the outer."""
+        """Open a transaction; a nested one joins the outer."""
         if (current := self._current()) is not None:
             yield current
             return

@@ -1,4 +1,4 @@
-"""The tables of the archive in their latest version; `schema` migrates older ones."""
+"""The archive's tables in their latest version; `schema` migrates older ones."""
 
 from sqlalchemy import Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 

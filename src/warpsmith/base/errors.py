@@ -26,7 +26,7 @@ class ArchiveError(MachineError):
 
 
 class DeviceMemoryError(MachineError):
-    """Other processes hold the memory of a GPU; the evaluation can be repeated later."""
+    """A GPU whose memory other processes hold."""
 
 
 class UnprovenError(WarpsmithError):

@@ -47,7 +47,7 @@ def check_regular(path: Path) -> None:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file by rename, so that no reader sees a part."""
+    """Write a file atomically by rename."""
     with explain_write_errors(path):
         check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def _write_beside(path: Path, content: str | bytes) -> None:
-    """Write and sync a temporary file beside the target, then rename it."""
+    """Write and sync a temporary file, then rename it."""
     # A rename is atomic only within one file system, so the temporary file lies in the target's folder.
     raw = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -121,7 +121,7 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def lock_any(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
-    """Hold a lock on the first of `paths` that becomes free."""
+    """Lock the first of `paths` that becomes free."""
     while True:
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def lock_any(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
 
 
 def read_file(path: Path, limit_bytes: int = 1 << 20) -> bytes:
-    """Return a user's regular file. Raise UsageError beyond the limit."""
+    """Return a regular file's bytes. Raise UsageError beyond the limit."""
     try:
         # Without O_NONBLOCK, opening a FIFO would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Content hashes with one algorithm, one length and one canonical JSON form."""
+"""Content hashes, and the canonical JSON form."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def digest_json(value: Any) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Return the hash of names and contents of files, independent of their order."""
+    """Return the hash of files, independent of order."""
     # The folder is left out, so that a task keeps its version wherever it lies.
     ordered = sorted(paths, key=lambda path: path.name)
     return digest(*(part for path in ordered for part in (path.name.encode(), read_file(path, FILE_BYTES))))

@@ -1,4 +1,4 @@
-"""Public members of a package that are imported on first access (PEP 562)."""
+"""Package members that load on first access (PEP 562)."""
 
 import ast
 import importlib
@@ -36,7 +36,7 @@ def lazy_members(package: str) -> Callable[[str], object]:
 
 
 def _imports(text: str) -> list[tuple[str, str]]:
-    """Return the names and modules of the imports in `if` blocks of a module."""
+    """Return names and modules of imports in `if` blocks."""
     blocks = (node for node in ast.parse(text).body if isinstance(node, ast.If))
     imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
     return [(alias.name, str(node.module)) for node in imports for alias in node.names]

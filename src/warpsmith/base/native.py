@@ -80,7 +80,7 @@ def _list_inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[
 def _build_into(
     target: Path, compiler: Path, sources: Sequence[Path], options: Sequence[str], includes: Sequence[Path]
 ) -> None:
-    """Compile the sources that changed, link beside the target and rename."""
+    """Compile changed sources, link and rename."""
     linking = [flag for flag in options if flag.startswith(("-l", "-L", "-Wl,", "-shared"))]
     compiling = [flag for flag in options if flag not in linking] + [f"-I{folder}" for folder in includes]
     compile_one = functools.partial(_compile, compiler, compiling, includes)

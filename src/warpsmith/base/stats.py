@@ -1,4 +1,4 @@
-"""Order statistics, a bootstrap interval of a ratio of medians, rank correlation. Plain Python: samples are small."""
+"""Order statistics, bootstrap intervals and rank correlation in plain Python."""
 
 from collections.abc import Iterable, Sequence
 from math import comb, exp, log

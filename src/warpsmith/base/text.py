@@ -1,4 +1,4 @@
-"""Text: near names and counts in messages, control characters, shell lines, JSON objects inside other text."""
+"""Text helpers for messages, terminals, shells and JSON."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ MOST_TRIED = 10_000  # openings that begin no object: each may cost as many step
 
 
 def find_nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known names closest to `name`, best first; empty if none is close."""
+    """Return near known names, best first, or none."""
     table = {candidate.lower(): candidate for candidate in known}
     found = difflib.get_close_matches(name.lower(), table, n=most, cutoff=0.5)
     return [table[key] for key in found]
@@ -26,7 +26,7 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Replace each control character by a visible sign, so that a terminal does not obey it."""
+    """Replace each control character by a visible sign."""
     return OBEYED.sub("\ufffd", text)
 
 
@@ -36,7 +36,7 @@ def shell_line(*words: object) -> str:
 
 
 def find_json_objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield every JSON object of a text in order, alone or in a list."""
+    """Yield a text's JSON objects, also inside lists."""
     # strict=False accepts line breaks inside strings, which models write.
     decoder, place, tried = json.JSONDecoder(strict=False), 0, 0
     while tried < MOST_TRIED and (opening := OPENING.search(text, place)) is not None:

@@ -20,7 +20,7 @@ GPU_EVERY_S = 2.0
 
 
 class Display:
-    """The panel of a run; `show` may be called from any thread."""
+    """A run's panel; `show` may be called from any thread."""
 
     def __init__(self, title: str, gpu: bool) -> None:
         self.title = title

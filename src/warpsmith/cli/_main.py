@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(argv: list[str], dispatch: Callable[[list[str]], int] | None = None) -> int:
-    """Run one command, and return its exit code. The only place that turns exceptions into messages."""
+    """Run one command; return its exit code."""
     as_json = "--json" in argv
     set_encoding()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
@@ -72,7 +72,7 @@ def call_command(argv: list[str]) -> int:
 
 
 def overview() -> str:
-    """Return the help of the program, from the table alone."""
+    """Return the program's help, from the table alone."""
     parts = [INTRO]
     for section, rows in groupby(COMMANDS, key=lambda row: row.section):
         parts.append("\n".join([section, *(f"  {row.name:<13}{row.summary}" for row in rows)]))
@@ -113,7 +113,7 @@ def call(row: Command, argv: list[str]) -> int:
 
 @contextmanager
 def _announce_interrupts(row: Command) -> Iterator[None]:
-    """Print at once on Ctrl-C that running work ends first, which may take a minute."""
+    """Print on Ctrl-C that running work ends first."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         print(STOPPING, file=sys.stderr, flush=True)

@@ -36,7 +36,7 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
 
 
 def give_up_stdout() -> None:
-    """Discard the rest of stdout; otherwise Python fails at its end and changes the exit code."""
+    """Discard the rest of stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -76,7 +76,7 @@ def console(terminal_columns: int | None = None) -> "Console":
 
 @functools.cache
 def _kind_of_console() -> "type[Console]":
-    """Return the console class; it escapes control sequences in printed text, which may come from a candidate."""
+    """Return a console class that escapes control sequences."""
     from rich.console import Console  # slow to import, and JSON output needs none of it
     from rich.segment import Segment
 

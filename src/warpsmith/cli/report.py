@@ -1,4 +1,4 @@
-"""`warpsmith report`: searches as a page, and the leaderboard of the suite."""
+"""`warpsmith report`: searches as a page, and the suite's leaderboard."""
 
 from pathlib import Path
 from typing import Annotated

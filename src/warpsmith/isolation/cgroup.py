@@ -1,4 +1,4 @@
-"""The search for a cgroup that this process may divide among its children."""
+"""The search for a divisible cgroup."""
 
 import os
 from functools import lru_cache
@@ -35,7 +35,7 @@ def _find_mount_point(mounts: str) -> Path | None:
 
 
 def _find_own_path(membership: str) -> str | None:
-    """Return the cgroup of this process in the version 2 hierarchy, or None."""
+    """Return this process's cgroup (version 2), or None."""
     # cgroups(7): the line of the version 2 hierarchy has number 0 and no controllers.
     return next((line[3:] for line in membership.splitlines() if line.startswith("0::")), None)
 

@@ -1,4 +1,4 @@
-"""A confined child process: run a program to its end, or start a program and exchange frames."""
+"""Confined child processes, run to the end or by frames."""
 
 import fcntl
 import os
@@ -49,7 +49,7 @@ class ChildOutcome:
         return self.exit_code == 0 and self.stopped is None
 
     def describe(self, policy: Policy) -> str:
-        """Return a clause for a message: the limit, the signal or the exit code."""
+        """Describe the limit, the signal or the exit code."""
         if self.stopped is not None:
             return self.stopped.describe(policy.limits)
         if self.signal is not None:
@@ -80,7 +80,7 @@ class ExchangeResult:
 
 
 class Child:
-    """A running confined child. Leaving the `with` block ends it and all its descendants."""
+    """A running confined child, ended with its `with` block."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Child:
 
     @property
     def confined(self) -> Confined:
-        """The confinement that the child got. Waits until the program runs."""
+        """The child's confinement; waits until the program runs."""
         if self._confined is None:
             frame = self._next_status(GRACE_S)
             if frame.kind != CONFINED:
@@ -153,7 +153,7 @@ class Child:
         return self._confined
 
     def send(self, frame: Frame, timeout_s: float = 10.0) -> FrameError | None:
-        """Send a frame. Return an error if the child does not read in time."""
+        """Send a frame; return an error if unread."""
         return self._writer.write(frame, timeout_s)
 
     def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
@@ -164,7 +164,7 @@ class Child:
         return frame
 
     def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> ExchangeResult:
-        """Send a frame and receive one; measure the seconds until the answer's first byte."""
+        """Exchange frames; measure seconds until the answer's first byte."""
         # In native code: a clock read under the interpreter's lock would include waiting for other threads.
         seconds = exchange(self._writer.fd, encode(frame), self._reader.fd, spin_s, timeout_s)
         left_s = max(timeout_s - seconds, WHOLE_S) if seconds < timeout_s else 0.0
@@ -176,7 +176,7 @@ class Child:
 
     @property
     def processes(self) -> frozenset[int]:
-        """Process ids of the launcher and all descendants, as this process sees them."""
+        """Process ids of the launcher and its descendants."""
         return list_descendants(self._process.pid)
 
     @property
@@ -190,7 +190,7 @@ class Child:
         return self._outcome is not None or self._status.ready(seconds)
 
     def kill(self) -> None:
-        """End the child and all its descendants now. `wait` still returns the outcome."""
+        """End the child and its descendants; `wait` still works."""
         # The launcher's init ends the whole tree. Killing by process id from here could hit an id that was reused.
         with suppress(BrokenPipeError):
             os.write(self._control, b"k")
@@ -232,7 +232,7 @@ class Child:
         return frame
 
     def _failure(self, why: str) -> str:
-        """Return the message for a program that could not be started."""
+        """Return the message for a failed start."""
         text = f"A confined child could not be started: {why}."
         if "Permission denied" in why and self._confined is not None and "mount_ns" not in self._confined.achieved:
             text += " Without a mount namespace, what it runs and reads must be open to other users (chmod o+rX)."
@@ -299,7 +299,7 @@ def _resolve_program(argv: list[str], policy: Policy) -> list[str]:
 
 
 def _make_sealed_file(name: str, content: bytes, theirs: list[int]) -> int:
-    """Return a descriptor of a sealed memory file with this content, at its start."""
+    """Return a descriptor of a sealed memory file."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     theirs.append(fd)
     with os.fdopen(fd, "wb", closefd=False) as out:
@@ -311,7 +311,7 @@ def _make_sealed_file(name: str, content: bytes, theirs: list[int]) -> int:
 
 
 def _signal_name(number: int) -> str:
-    """Return the name of a signal, or `unknown` for a real-time signal."""
+    """Return a signal's name, or `unknown` for a real-time signal."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -17,7 +17,7 @@ class RefusedFile:
 
 
 def collect_file(folder: Path, name: str, limit_bytes: int) -> bytes | RefusedFile:
-    """Return the bytes of a regular file in `folder`; refuse links, pipes and devices."""
+    """Return a regular file's bytes; refuse other files."""
     # The child chose what the name leads to: no link is followed, and opening a FIFO must not wait for its writer.
     path = folder / name
     # A separator or `..` in the name would leave the folder.

@@ -1,4 +1,4 @@
-"""One exchange of bytes, timed by native code without the interpreter's lock."""
+"""One exchange of bytes, timed by native code."""
 
 import ctypes
 import os

@@ -52,7 +52,7 @@ class FrameError:
 
 
 def encode(frame: Frame) -> bytes:
-    """Return the bytes of a frame as they are sent."""
+    """Return a frame's bytes as they are sent."""
     head = HEAD.pack(MAGIC, VERSION, frame.kind, len(frame.payload))
     return head + CHECK.pack(zlib.crc32(frame.payload, zlib.crc32(head))) + frame.payload
 
@@ -88,7 +88,7 @@ class FrameReader:
         return Frame(kind, bytes(payload))
 
     def ready(self, timeout_s: float) -> bool:
-        """Return whether the descriptor becomes readable, or is closed, in time."""
+        """Return whether the descriptor becomes readable in time."""
         return _ready(self.fd, select.POLLIN, time.monotonic() + timeout_s)
 
     def read_surplus(self) -> FrameError | None:

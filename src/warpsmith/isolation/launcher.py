@@ -29,12 +29,12 @@ def _build(home: str | None) -> Path:
 
 
 def launcher() -> Path:
-    """Return the path of the launcher; build it on first use."""
+    """Return the launcher's path; build it on first use."""
     return _build(os.environ.get("WARPSMITH_HOME"))
 
 
 def encode_spec(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> bytes:
-    """Encode a spec as NUL-separated keys and values, which native/spec.cc reads."""
+    """Encode a spec for native/spec.cc."""
     words = [word for pair in _pairs(argv, policy, files) for word in pair]
     raw = [os.fsencode(word) for word in words]
     for word in raw:

@@ -45,7 +45,7 @@ def inherited_paths(name: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def system_paths() -> tuple[Path, ...]:
-    """Return the paths that dynamically linked programs, this Python with its packages, and gcc read."""
+    """Return the paths that Python, gcc and other programs read."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
     named = [entry for name in INHERITED for entry in inherited_paths(name)]
     candidates = [*MACHINE_PATHS, *python, *named, str(PACKAGE)]
@@ -65,7 +65,7 @@ def library_paths(devices: bool = False) -> tuple[Path, ...]:
 
 
 def _library_folders() -> list[Path]:
-    """Return the folders that the loader searches: those of its cache, then its defaults."""
+    """Return the folders that the loader searches."""
     # A search path of the user must not name another ldconfig, so the program's folders are fixed.
     ldconfig = shutil.which("ldconfig", path="/sbin:/usr/sbin")
     told = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout if ldconfig else ""
@@ -76,13 +76,13 @@ def _library_folders() -> list[Path]:
 
 @lru_cache(maxsize=1)
 def machine_paths() -> tuple[Path, ...]:
-    """Return the paths that programs of the machine read, without our package, for tools around a worker."""
+    """Return the machine's paths without our package."""
     return tuple(shown for path in MACHINE_PATHS if Path(path).exists() for shown in _without_package(Path(path)))
 
 
 def _without_package(path: Path) -> list[Path]:
     # The package holds the suite's tasks with their references, which tools around a worker must not read.
-    """Return the path, or, if our package is inside, all paths beside the package."""
+    """Return the path without our package inside."""
     if not PACKAGE.resolve().is_relative_to(path.resolve()):
         return [path]
     return [] if path.resolve() == PACKAGE.resolve() else [one for p in path.iterdir() for one in _without_package(p)]

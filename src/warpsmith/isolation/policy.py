@@ -68,7 +68,7 @@ class Limit(enum.IntEnum):
     KILLED = 7
 
     def describe(self, limits: ProcessLimits) -> str:
-        """Return a clause for a message, with the value of the limit."""
+        """Return a clause for a message, with the limit's value."""
         match self:
             case Limit.WALL:
                 return f"it ran longer than {limits.wall_s:g} s of wall-clock time"

@@ -1,4 +1,4 @@
-"""A confined Python program that answers requests in frames, and its caller's side."""
+"""Both ends of a confined Python request server."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ Answer = Callable[[Frame], Frame]
 
 
 class PythonHost:
-    """A confined child that runs a Python module and answers one frame with one frame."""
+    """A confined Python module that answers frames."""
 
     def __init__(self, module: str, policy: Policy, *arguments: str) -> None:
         # -P: a file in the child's working folder must not stand for one of our modules.
@@ -25,11 +25,11 @@ class PythonHost:
     def request(
         self, frame: Frame, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES
     ) -> Frame | FrameError:
-        """Send a frame and return the answer, or how the exchange failed."""
+        """Send a frame; return the answer or its error."""
         return self.child.send(frame) or self.child.receive(timeout_s, kind, limit_bytes)
 
     def kill(self) -> str:
-        """End the child; return how it ended and the end of its error output."""
+        """End the child; return its outcome and last errors."""
         self.child.kill()
         outcome = self.child.wait()
         last = outcome.stderr.decode(errors="replace")[-SHOWN_STDERR_BYTES:]
@@ -54,7 +54,7 @@ def take_channel() -> tuple[FrameReader, FrameWriter]:
 def answer_requests(
     requests: FrameReader, answers: FrameWriter, answer: Answer, idle_s: float, limit_bytes: int, write_s: float
 ) -> None:
-    """Answer each request until the caller closes its end, or sends none for `idle_s` seconds."""
+    """Answer requests until end of input or `idle_s` seconds."""
     own = os.getpid()
     while not isinstance(frame := requests.read(idle_s, limit_bytes), FrameError):
         reply = answer(frame)

@@ -1,4 +1,4 @@
-"""The command that gives this machine a stronger form of confinement."""
+"""The command that leads to stronger confinement."""
 
 import getpass
 import os

@@ -1,4 +1,4 @@
-"""The subordinate ids that this machine grants to an ordinary user."""
+"""The subordinate ids of an ordinary user."""
 
 import os
 import pwd
@@ -46,7 +46,7 @@ def find_subordinate_ids(etc: Path = ETC, path: str | None = None) -> Subordinat
 
 
 def _first_range(path: Path, name: str) -> tuple[int, int] | None:
-    """Return the first id and the count of the user's first range, or None."""
+    """Return the user's first range, or None."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Languages: one folder each for how a kernel is written and compiled; `nvcc` compiles CUDA C++."""
+"""Languages of kernels, one folder each."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Language models by name, ensembles, budgets, transcripts. Keys never leave this package."""
+"""Language models, ensembles, budgets and transcripts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Concurrent questions, and a limit on concurrent requests to a provider."""
+"""Concurrent questions, and a limit on requests."""
 
 import asyncio
 import weakref

@@ -60,6 +60,6 @@ class Ensemble:
 
     @classmethod
     def replay_from(cls, path: Path) -> "Ensemble":
-        """Return the models of a transcript, which repeat their recorded answers."""
+        """Return a transcript's models, which repeat their recorded answers."""
         recording = Transcript(path)
         return cls([EnsembleMember(Replayer(recording, voice.name), voice.weight) for voice in recording.voices])

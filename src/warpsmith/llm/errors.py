@@ -10,7 +10,7 @@ class ModelError(WarpsmithError):
 
 
 class MissingKey(ModelError):
-    """The environment variable of a provider's key is unset or holds no key."""
+    """A missing or unusable key of a provider."""
 
     exit_code = 2
 
@@ -22,7 +22,7 @@ class MissingLibrary(ModelError):
 
 
 class UnknownPrice(ModelError):
-    """A budget in dollars cannot be held for a model without a price."""
+    """A budget that a model without price prevents."""
 
     exit_code = 2
 
@@ -78,7 +78,7 @@ class Unreachable(RequestFailed):
 
 
 class Malformed(RequestFailed):
-    """An answer that violates the protocol: not JSON, another shape, another content type."""
+    """An answer that violates the protocol."""
 
     what = "answered outside the protocol"
     remedy = "Check that base_url speaks the protocol of this provider."
@@ -96,7 +96,7 @@ class EmptyText(RequestFailed):
 
 
 class Rejected(RequestFailed):
-    """A request that the provider will never serve: wrong key, model name, quota or size."""
+    """A request that the provider will never serve."""
 
     what = "was rejected"
     remedy = "Check the key, the model's name, the account's credit and the length of the prompt."
@@ -108,8 +108,8 @@ class BudgetSpent(ModelError):
 
 
 class ScriptEnded(ModelError):
-    """A scripted model received more questions than its script answers."""
+    """A question beyond the end of a script."""
 
 
 class ReplayMismatch(ModelError):
-    """A replayed model received a prompt that its transcript does not contain."""
+    """A prompt that the transcript does not contain."""

@@ -1,4 +1,4 @@
-"""Opening of a model by name: key, price, request limit, budget and retries."""
+"""Opening of models by name, with budget and retries."""
 
 import logging
 
@@ -57,7 +57,7 @@ def _open_spec(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | N
 
 
 def _check_price(spec: ModelSpec, tariff: Tariff, spend: Spend) -> None:
-    """Warn once if a price is unknown. Raise UnknownPrice if there is a budget to hold."""
+    """Warn of an unknown price; with a budget, raise UnknownPrice."""
     # Two tokens suffice to learn whether a price exists.
     if tariff.usd(1, 1) is not None:
         return

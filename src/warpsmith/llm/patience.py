@@ -59,7 +59,7 @@ class PatientModel:
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """Return the first complete answer or raise the last failure, with the cost of all attempts."""
+        """Return the first answer or raise the last failure."""
         tried, lost_usd = 0, 0.0
         while True:
             tried += 1
@@ -75,12 +75,12 @@ class PatientModel:
             await self._sleep(pause_s)
 
     def _pause_s(self, error: ModelError, tried: int) -> float | None:
-        """Return the pause before the next attempt in seconds, or None to stop."""
+        """Return the pause in seconds, or None to stop."""
         return self._patience.pause_s(error, tried, self._draw()) if isinstance(error, RequestFailed) else None
 
 
 def _require_text(answer: ModelAnswer, lost_usd: float) -> ModelAnswer:
-    """Return an answer with text, plus the cost of earlier attempts. Raise EmptyText if there is none."""
+    """Return an answer with its full cost. Raise EmptyText."""
     if answer.text.strip() or answer.is_refused:
         # The cost of failed attempts is added to the answer, since the run books one cost for one question.
         return answer.model_copy(update={"usd": (answer.usd or 0.0) + lost_usd}) if lost_usd else answer

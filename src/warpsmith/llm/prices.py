@@ -1,4 +1,4 @@
-"""Cost of a request: the price in the settings, else the table of `genai-prices`. Uses no network."""
+"""The cost of a request, by settings or `genai-prices`."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Tariff:
 
     @classmethod
     def of(cls, spec: ModelSpec) -> "Tariff":
-        """Return the tariff of a model; a free provider's costs nothing."""
+        """Return a model's tariff; a free provider's costs nothing."""
         given = spec.settings.usd_per_mtok or (Price(input_usd=0, output_usd=0) if spec.provider.free else None)
         # The price table knows one OpenAI, whatever protocol is spoken.
         provider = spec.provider.name.removesuffix("-chat")

@@ -12,7 +12,7 @@ from warpsmith.llm.settings import Settings
 
 
 class Dialect(StrEnum):
-    """The protocol of a provider; each has a function in `dialects`."""
+    """A provider's protocol; each has a function in `dialects`."""
 
     RESPONSES = "responses"
     CHAT = "chat"
@@ -48,7 +48,7 @@ PROVIDERS = (
 
 
 def find_provider(name: str) -> Provider:
-    """Return the provider of a name. Raise UsageError with the nearest names."""
+    """Return a named provider. Raise UsageError with near names."""
     rows = {row.name: row for row in PROVIDERS}
     if name in rows:
         return rows[name]

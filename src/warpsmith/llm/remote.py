@@ -1,4 +1,4 @@
-"""A provider's model: one request, and one answer or typed failure. Retries and budgets wrap it."""
+"""A provider's model: one request, one answer or failure."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Recording of model traffic into a transcript, and answers from one without key or network."""
+"""Recording and replay of model traffic."""
 
 import threading
 from collections import defaultdict, deque
@@ -40,7 +40,7 @@ class TranscriptWriter:
 
 
 class Transcript:
-    """The exchanges of a file, each used once, equal prompts in recorded order."""
+    """A file's exchanges, each used once, equal prompts in recorded order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,7 +84,7 @@ class Transcript:
         )
 
     def _closest_prompt(self, prompt: Prompt) -> Exchange | None:
-        """Return the unused exchange of the same kind with the longest common beginning."""
+        """Return the most similar unused exchange."""
         left = [exchange for queue in self._left.values() for exchange in queue if exchange.prompt.kind == prompt.kind]
         return max(left, key=lambda old: _count_equal_lines(old.prompt, prompt), default=None)
 

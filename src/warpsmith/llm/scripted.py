@@ -1,4 +1,4 @@
-"""A model that answers from a script, for tests and demonstrations. Uses no network."""
+"""A model that answers from a script."""
 
 from collections.abc import Callable, Sequence
 

@@ -51,7 +51,7 @@ class Settings(Frozen):
     @field_validator("key_env")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
-        """Refuse a value that is no variable name, such as a key given by mistake."""
+        """Refuse a value that is no variable name."""
         # A key pasted in place of the variable's name has small letters or dashes.
         if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
             raise ValueError("give the name of a variable, in capitals, such as OPENAI_API_KEY")
@@ -60,7 +60,7 @@ class Settings(Frozen):
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str | None) -> str | None:
-        """Refuse an address with a password in it, because addresses are printed."""
+        """Refuse an address with a password."""
         if value is None:
             return None
         parts = urlsplit(value)

@@ -106,7 +106,7 @@ class TranscriptFile:
 
 
 def read_transcript(path: Path) -> tuple[TranscriptHeader, tuple[Exchange, ...]]:
-    """Read a transcript. Raise UsageError that names the line that cannot be read."""
+    """Read a transcript. Raise UsageError for a bad line."""
     lines = read_file(path, RECORDS_BYTES).split(b"\n")
     if lines.pop():  # every whole line ends in a newline
         LOG.warning("%s ends in half a line, which is left out: its writer was killed", path)

@@ -43,7 +43,7 @@ class PoolClient:
     async def submit(self, request: EvaluationRequest) -> Record:
         # Closing the connection in `finally` is the cancel signal: the pool sees the hang-up and ends the evaluator
         # process.
-        """Return the record of a request. Cancelling the call ends the evaluation."""
+        """Return a request's record. Cancelling the call ends the evaluation."""
         connection = self._connect()
         try:
             return await asyncio.to_thread(_evaluate, connection, request)
@@ -161,7 +161,7 @@ def start_pool(evaluators: int, idle_minutes: float = IDLE_MINUTES, patience_s: 
 
 
 def _spawn(argv: list[str], log: Path) -> int:
-    """Start a program in a session of its own, with its output in a file, and return its pid."""
+    """Start a program in a new session; return its pid."""
     # A new session: the terminal's Ctrl-C and hang-up do not reach the pool.
     actions = (
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -172,7 +172,7 @@ def _spawn(argv: list[str], log: Path) -> int:
 
 
 def stop_pool(patience_s: float = ANSWER_S) -> PoolStatus | None:
-    """Stop this user's pool and return its last state; None if there is none."""
+    """Stop this user's pool; return its state or None."""
     path = socket_path()
     try:
         last = PoolClient(path).stop()

@@ -26,7 +26,7 @@ ARGV = (*judges.ARGV[:-1], "warpsmith.pool.evaluator")
 
 
 class TaskKeeper:
-    """The task process of one foreign task text, kept between evaluations."""
+    """The reused task process of one foreign task."""
 
     def __init__(self, start: Callable[[TaskTarget, OpenOptions], OpenTask] = open_task) -> None:
         self._start = start
@@ -64,7 +64,7 @@ class TaskKeeper:
 
 
 def evaluate(request: EvaluationRequest, tasks: TaskKeeper) -> Record:
-    """Return the record of a request; end the kept task process after a fault."""
+    """Return a request's record; renew tasks after a fault."""
     record = grade(request.candidate, request.config, request.seed, prepared=request.prepared, open_task=tasks.open)
     # A fault may come from the task process, whose state nobody knows any more.
     if record.verdict is Verdict.FAULT:

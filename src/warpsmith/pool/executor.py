@@ -1,4 +1,4 @@
-"""The interface of everything that evaluates requests, and its implementation by threads of this process."""
+"""Executors of evaluation requests, by protocol and by threads."""
 
 import asyncio
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Executor(Protocol):
     """A place where evaluations run: threads here, the resident pool, or a cluster."""
 
     async def submit(self, request: EvaluationRequest) -> Record:
-        """Return the record of a request. Cancelling the call ends the evaluation."""
+        """Return a request's record. Cancelling the call ends the evaluation."""
         ...
 
 
@@ -77,7 +77,7 @@ def absolute_gpu(config: EvaluationConfig) -> EvaluationConfig:
 
 
 def absolute_task(target: str) -> str:
-    """Return a target that names the same task in every folder."""
+    """Return a target that holds in every folder."""
     found = find(target)
     if found.form is TaskFormat.SUITE:
         # A suite task is found by its name from everywhere; only tasks in files need an absolute path.

@@ -41,7 +41,7 @@ class Greeting(Model):
 
 
 class Welcome(Model):
-    """The answer to a greeting; `refused` holds the reason of a refusal."""
+    """The answer to a greeting; `refused` holds a refusal's reason."""
 
     refused: str = ""
 
@@ -93,14 +93,14 @@ class Connection:
 
     @property
     def peer_uid(self) -> int:
-        """The uid of the process at the other end, as the kernel knows it."""
+        """The peer's uid, from the kernel."""
         size = struct.calcsize("3i")
         _, uid, _ = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
         # SO_PEERCRED is filled by the kernel at connect time (unix(7)); a peer cannot forge its uid.
         return int(uid)
 
     def send(self, kind: int, message: Model | None = None, timeout_s: float = ANSWER_S) -> None:
-        """Write one message. Raise ConnectionError if the peer does not take it."""
+        """Write one message. Raise ConnectionError on failure."""
         failed = self._writer.write(Frame(kind, message.text().encode() if message else b""), timeout_s)
         if failed is not None:
             raise ConnectionError(failed.detail)
@@ -142,7 +142,7 @@ def socket_path() -> Path:
 
 @cache
 def package_digest() -> str:
-    """Return a digest of the installed package: names, sizes and times of its files."""
+    """Return a digest of the installed package's files."""
     # Sizes and times instead of contents: hashing the whole package would cost each command more time than the
     # connection.
     root = Path(warpsmith.__file__).parent

@@ -151,7 +151,7 @@ class PoolServer:
         self._stopping = Event()
 
     def run(self, listener: socket.socket) -> None:
-        """Accept connections until a `stop` arrives or no connection was open for the idle time."""
+        """Accept connections until `stop` or the idle time."""
         # The timeout lets the loop look at the stop flag and at the idle time.
         listener.settimeout(POLL_S)
         while not self._stopping.is_set() and not self._is_idle():
@@ -236,7 +236,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def main(evaluators: int, idle_minutes: float) -> None:
-    """Run a pool until it is stopped or idle. End at once if this user's pool runs already."""
+    """Run this user's only pool until stopped or idle."""
     # Taken before torch loads: the digest is that of the code that this process imports.
     package_digest()  # of the files as they are now
     path = socket_path()

@@ -106,7 +106,7 @@ class EvaluationOptions(Model):
         return handler(StoredOptions.__pydantic_core_schema__)
 
     def _extra(self) -> dict[str, str]:
-        """Return what stands under `extra`: options that were set, except those that have no effect."""
+        """Return the effective options for `extra`."""
         # Only options that a caller has set are written: a new default must not change the keys of old records.
         given, found = self.model_fields_set, dict(self.other)
         # An option without effect on a machine stays out, so equal evaluations have equal keys.
@@ -124,7 +124,7 @@ class EvaluationOptions(Model):
 
 
 def _read_texts(extra: Mapping[str, str], device: object) -> dict[str, Any]:
-    """Return the fields of the texts under `extra`; a text that is unknown or has no effect is kept under `other`."""
+    """Parse the texts under `extra`; unknown texts become `other`."""
     fields: dict[str, Any] = {}
     other: dict[str, str] = {}
     for name, text in extra.items():

@@ -95,7 +95,7 @@ class Record(Model):
         return self.model_copy(update={"results": (*self.results, result)})
 
     def result(self, stage: str) -> StageResult | None:
-        """Return the result of a stage, or None if it did not run."""
+        """Return a stage's result, or None if it did not run."""
         return next((r for r in self.results if r.stage == stage), None)
 
     @property

@@ -323,7 +323,7 @@ class Task(Model):
         return tuple(f"{', '.join(names)}: {' '.join(shapes)}" for shapes, names in found.items())
 
     def signature(self, direction: Direction) -> Signature:
-        """Return the signature of a direction. Raise UsageError if the task lacks it."""
+        """Return a direction's signature. Raise UsageError if the task lacks it."""
         found = self.forward if direction is Direction.FORWARD else self.backward
         if found is None:
             raise UsageError(f"Task {self.name} has no {direction} direction; it has {', '.join(self.directions)}.")

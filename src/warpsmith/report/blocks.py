@@ -1,4 +1,4 @@
-"""The elements of a document. Every view renders the same elements."""
+"""A document's elements. Every view renders the same elements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

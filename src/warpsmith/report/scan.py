@@ -97,7 +97,7 @@ class RunScan:
             self.hard_s += sum(said.seconds for said in glance.results if said.stage not in BEFORE)
 
     def rows(self) -> tuple[StageRow, ...]:
-        """Return the stage rows in the order of an evaluation."""
+        """Return the stage rows in evaluation order."""
         return tuple(
             StageRow.model_validate({"stage": stage, **self.stages[stage]})
             for stage in sorted(self.stages, key=_stage_order)

@@ -1,4 +1,4 @@
-"""The lineage of a run by first parents, with diffs."""
+"""A run's lineage by first parents, with diffs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff

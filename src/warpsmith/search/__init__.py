@@ -1,4 +1,4 @@
-"""The search for a faster kernel: translate, propose, tune, select, learn; ask and tell. It reads records only."""
+"""The search for a faster kernel, from records only."""
 
 from typing import TYPE_CHECKING
 

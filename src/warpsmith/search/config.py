@@ -1,4 +1,4 @@
-"""The options of a search: given by a user, saved with its run, or the default."""
+"""The options of a search."""
 
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -48,7 +48,7 @@ class SearchConfig(Model):
 
     @classmethod
     def from_options(cls, **options: object) -> Self:
-        """Return the configuration of a command's options, of which None was not given."""
+        """Return the configuration of the given options."""
         return cls.from_fields(**{name: value for name, value in options.items() if value is not None})
 
     def replace(self, **changes: Any) -> Self:

@@ -34,7 +34,7 @@ UNANSWERED = "no answer was given"
 
 
 class ExternalModel:
-    """A model that is asked through files, so that it cannot be called."""
+    """A model that answers through files."""
 
     def __init__(self, name: str = "somebody") -> None:
         self.name = name
@@ -74,7 +74,7 @@ class Dialogue:
         self._tape = tape
 
     def open_questions(self) -> list[Question]:
-        """Return the questions of the open generation that have no answer yet."""
+        """Return the unanswered questions of the open generation."""
         slots = self._search.next_slots()
         done = self._finished_names(slots)
         proposer = self._search.proposer()
@@ -107,7 +107,7 @@ class Dialogue:
         return len(new)
 
     def late_answers(self, texts: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a line for each answer that came too late or after another answer."""
+        """Return a line for each late answer."""
         found, ledger = [], self._search.ledger
         for name, text in texts.items():
             number = int(name.partition(".")[0])
@@ -140,7 +140,7 @@ class Dialogue:
         return self._result(slots, ready)
 
     def requests(self) -> TellResult:
-        """Verify the answered slots here; save the candidates that are worth an evaluation."""
+        """Verify the answered slots; save candidates for evaluation."""
         slots, ready = self._open_and_ready()
         made = asyncio.run(self._run_slots(ready, None)) if ready else []
         for one in made:
@@ -165,7 +165,7 @@ class Dialogue:
         return TellResult((*lines, *told.lines), told.closed, told.waiting, told.unanswered)
 
     def drop(self) -> int:
-        """Close the questions without an answer, so that the generation can end."""
+        """Close the questions without an answer."""
         left = self.open_questions()
         for one in left:
             self._search.ledger.save_result(
@@ -175,14 +175,14 @@ class Dialogue:
         return len(left)
 
     def _write_transcript(self, slot: Slot, answer: ModelAnswer | None) -> None:
-        """Append a question and its answer to the transcript, if the run is recorded."""
+        """Append a question and its answer to the transcript."""
         if self._tape is not None:
             failure = None if answer else RecordedFailure.of(ModelError(UNANSWERED))
             prompt = self._search.proposer().question(slot)
             self._tape.add(Exchange(model=slot.model, prompt=prompt, answer=answer, failure=failure))
 
     def _count_asked(self) -> int:
-        """Return how many questions of this run were answered or given up."""
+        """Return the number of closed questions."""
         slots = [*self._finished_slots(), *self._search.next_slots()]
         return sum(bool(slot.model) for slot in slots) - len(self.open_questions())
 
@@ -203,7 +203,7 @@ class Dialogue:
         return self._describe(result)
 
     def _open_and_ready(self) -> tuple[tuple[Slot, ...], list[Slot]]:
-        """Return the slots of the open generation, and those that can be evaluated."""
+        """Return the open generation's slots, and the ready ones."""
         slots = self._search.next_slots()
         if not slots:
             return (), []
@@ -224,7 +224,7 @@ class Dialogue:
             return []
 
     def _result(self, slots: Sequence[Slot], ready: Sequence[Slot]) -> TellResult:
-        """Return the state of the generation, closed if all its slots are finished."""
+        """Return the generation's state, closed if all its slots are finished."""
         left = tuple(one.slot.name for one in self.open_questions()) if slots else ()
         finished = self._search.ledger.load_results(slots[0].generation) if slots else []
         names = {slot.name for slot in ready}
@@ -249,7 +249,7 @@ class Dialogue:
 
 
 def open_slots(search: Search) -> tuple[str, ...]:
-    """Return the names of the slots that are planned and not finished. Plans nothing."""
+    """Return the names of planned, unfinished slots."""
     number = search.state.generation
     done = {one.slot.name for one in search.ledger.load_results(number)}
     return tuple(slot.name for slot in search.ledger.load_plan(number) if slot.name not in done)

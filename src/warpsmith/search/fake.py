@@ -30,7 +30,7 @@ ENDS = {
 
 
 def fake_record(candidate: Candidate, told: float | Reason, binding: str = "dram") -> Record:
-    """Return a record that passed in `told` microseconds, or that ended with a reason."""
+    """Return a record with a time in µs or a reason."""
     record = Record(
         candidate=candidate, task_version="fake", environment=HERE, options=EvaluationOptions(device="fake")
     )

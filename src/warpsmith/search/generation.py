@@ -43,7 +43,7 @@ class Generation:
     finished: dict[str, Result] = field(default_factory=dict)
 
     async def run(self) -> list[Result]:
-        """Finish every slot. Results that an earlier process saved are reused."""
+        """Finish every slot, reusing saved results."""
         chosen = await self.prepare()
         self.show("evaluating", len(self.finished), "")
         await asyncio.gather(*(self._evaluate(one) for one in chosen))
@@ -58,7 +58,7 @@ class Generation:
         return self._choose(await self._screen(self._drop_duplicates(made)))
 
     async def _fill_slots(self) -> list[ProposedCandidate | Proposal]:
-        """Return the candidate of each open slot. Saved answers are reused, so a killed run pays once."""
+        """Return the open slots' candidates, reusing saved answers."""
         left = [slot for slot in self.slots if slot.name not in self.finished]
         known = self.ledger.load_answers(self.slots[0].generation)
         ask = partial(self._ask, known)
@@ -66,7 +66,7 @@ class Generation:
         return list(await asyncio.gather(*(self.proposer.fill(slot, ask) for slot in left)))
 
     async def _ask(self, known: Mapping[str, ModelAnswer], slot: Slot, prompt: Prompt, part: str) -> ModelAnswer:
-        """Return a saved answer, or ask the model and save its answer and cost."""
+        """Return a saved answer, or ask and save."""
         if (before := known.get(slot.name + part)) is not None:
             return before
         try:

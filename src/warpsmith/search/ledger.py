@@ -47,7 +47,7 @@ class RunLedger:
     run: str
 
     def save_plan(self, slots: Sequence[Slot]) -> None:
-        """Save the plan of a generation before any of its slots is filled."""
+        """Save a generation's plan before any of its slots is filled."""
         body = _json(Plan(slots=tuple(slots)))
         self.archive.note(self.run, _kind(PLAN, slots[0].generation), body, name=PLAN)
 
@@ -69,7 +69,7 @@ class RunLedger:
             self.archive.spend(self.run, ModelCall(model=slot.model, operator=slot.operator, usd=usd))
 
     def load_answers(self, generation: int) -> dict[str, ModelAnswer]:
-        """Return the answers of a generation by the names of their slots."""
+        """Return a generation's answers by the names of their slots."""
         notes = self.archive.notes(self.run, _kind(ANSWER, generation))
         return {note.name: ModelAnswer.model_validate(note.body) for note in notes}
 
@@ -81,7 +81,7 @@ class RunLedger:
                 self._spend(REVIEW, answer)
 
     def load_reviews(self, generation: int) -> dict[str, Opinion]:
-        """Return the reviews of a generation by the names of their slots."""
+        """Return a generation's reviews by the names of their slots."""
         notes = self.archive.notes(self.run, _kind(REVIEW, generation))
         return {note.name: Opinion.model_validate(note.body) for note in notes}
 

@@ -1,4 +1,4 @@
-"""The slots of a generation, from state, configuration and seed."""
+"""A generation's slots, from state, configuration and seed."""
 
 import random
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Tasks: formats, inputs from a seed, references, filters, and the process for foreign code."""
+"""Tasks, their formats, inputs, references and filters."""

@@ -1,4 +1,4 @@
-"""Names that a task file imports: argument marks, the case and the source of randomness."""
+"""Names that a task file imports."""
 
 from typing import TypeAlias
 

@@ -24,7 +24,7 @@ PERHAPS = 0.97  # similarity of sketches from which whole sources are compared
 
 
 def tokens(source: str) -> tuple[str, ...]:
-    """Return the tokens of a source without comments and layout."""
+    """Return a source's tokens without comments and layout."""
     return tuple(TOKEN.findall(code_of(source, strings=True)))
 
 

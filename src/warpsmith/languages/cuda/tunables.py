@@ -109,7 +109,7 @@ def _read_declaration(rest: str, line: int, guarded: frozenset[str], known: Mapp
 def _describe_error(
     name: str, default: str, choices: tuple[str, ...], guarded: frozenset[str], known: Mapping[str, Tunable]
 ) -> str:
-    """Return the error of a declaration, or an empty text."""
+    """Return a declaration's error, or an empty text."""
     odd = [choice for choice in choices if not VALUE.fullmatch(choice)]
     if odd:
         return f"choice '{odd[0][:40]}' of {name} is no number and no name"

@@ -125,7 +125,7 @@ class Elf:
 
 
 def ptx_externs(artifact: bytes) -> tuple[str, ...]:
-    """Return the functions that the PTX inside an artifact expects from elsewhere. Raise Exceeded beyond a bound."""
+    """Return external PTX functions. Raise Exceeded beyond a bound."""
     found: set[bytes] = set()
     for match in PTX_EXTERN.finditer(artifact):
         found.add(match[1])
@@ -136,7 +136,7 @@ def ptx_externs(artifact: bytes) -> tuple[str, ...]:
 
 
 def entry_texts(artifact: bytes) -> dict[str, str]:
-    """Return the signature of each function that an artifact offers, by its name. Raise Exceeded beyond a bound."""
+    """Return exported signatures by name. Raise Exceeded beyond a bound."""
     found: dict[str, str] = {}
     for match in RECORD.finditer(artifact):
         found[match[1].decode(errors="replace")] = match[2].decode(errors="replace")

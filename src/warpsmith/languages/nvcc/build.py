@@ -52,7 +52,7 @@ class Built:
 
 
 def build(job: CompileJob) -> Built:
-    """Compile a job; repeat it with --extended-lambda if nvcc asks for that option."""
+    """Compile a job, with --extended-lambda if nvcc asks."""
     # --extended-lambda costs a fifth of a small kernel's compile time, so only sources that need it get the option. A
     # macro can hide such a lambda from the pattern; nvcc's message then names the option.
     lambdas = LAMBDA.search(job.unit) is not None
@@ -80,7 +80,7 @@ def _build_once(job: CompileJob, lambdas: bool) -> Built:
 
 
 def policy(job: CompileJob, folder: Path) -> Policy:
-    """Return the compiler's confinement: it reads toolchain and headers, and writes its folder."""
+    """Return the compiler's confinement policy."""
     system = tuple(path for name in SYSTEM if (path := Path(name)).exists())
     host = job.toolchain.host
     prefix = () if host.is_relative_to("/usr") else (host.parent.parent,)

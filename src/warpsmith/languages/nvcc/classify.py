@@ -40,7 +40,7 @@ def classify(
     options: CompileOptions,
     roots: tuple[Path, ...],
 ) -> Failure:
-    """Return the failure of a compilation, the most specific reason first."""
+    """Return a compilation's failure, the most specific reason first."""
     _check_arch(said, options.arch)
     errors = tuple(one for one in diagnostics if one.is_error)
     # A limit or a forbidden file also causes ordinary errors, so specific reasons are tested before general ones.

@@ -81,7 +81,7 @@ def compile_many(
 
 
 def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> CompileJob | Failure:
-    """Return the job of a candidate, or the failure of its text."""
+    """Return a candidate's job, or the failure of its text."""
     # surrogatepass: a lone surrogate becomes bytes that check_bytes refuses with a reason.
     raw = candidate.source.encode("utf-8", "surrogatepass")
     failure = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)

@@ -20,7 +20,7 @@ FIELDS = {
 
 
 def resource_rows(said: str) -> dict[str, dict[str, int]]:
-    """Return the resources of each kernel by its name. Raise Exceeded if the names are too many or too long."""
+    """Return resources by kernel. Raise Exceeded beyond a bound."""
     pieces = KERNEL.split(said)[1:]
     check_names(list(dict.fromkeys(pieces[::2])), "kernels")
     rows: dict[str, dict[str, int]] = {}

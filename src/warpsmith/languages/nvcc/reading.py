@@ -24,7 +24,7 @@ LIMITS = ProcessLimits(
 
 
 class Reading(Model):
-    """Parsed output of a compilation; `exceeded` or `malformed` says why parsing ended."""
+    """Parsed output of a compilation, or its error."""
 
     diagnostics: tuple[Diagnostic, ...] = ()
     files: tuple[str, ...] | None = None
@@ -57,7 +57,7 @@ class Reading(Model):
 
 
 def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLimits = LIMITS) -> Reading | Failure:
-    """Return the reading of a compilation, or a failure beyond the limits."""
+    """Return a compilation's reading, or a failure beyond the limits."""
     policy = Policy(read=(*system_paths(), folder), limits=limits, cwd=folder)
     words = [sys.executable, "-I", "-S", "-c", START.format(str(PACKAGES)), DEPENDENCIES]
     ended = run([*words, *([ARTIFACT] if has_artifact else [])], policy, stdin=said.encode(errors="replace"))

@@ -64,7 +64,7 @@ class Toolchain:
 
 @functools.cache
 def _toolchain_at(root: Path, origin: str) -> Toolchain:
-    """Return the toolchain of a folder. Raise MachineError if a part is missing."""
+    """Return a folder's toolchain. Raise MachineError if a part is missing."""
     nvcc = root / "bin" / "nvcc"
     if not nvcc.exists():
         raise MachineError(f"{origin} names {root}, which has no bin/nvcc. {HOW.partition('. ')[2]}")

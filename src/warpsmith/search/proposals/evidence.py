@@ -139,7 +139,7 @@ MOST_KEPT = 200  # of a run
 
 
 def make_lesson(task: str, what: str, record: Record, gain: float | None) -> Lesson | None:
-    """Return the lesson of a record, or None if the harness failed."""
+    """Return a record's lesson, or None if the harness failed."""
     if gain is not None:
         return Lesson(task=task, what=what[:160], gain=gain)
     result = record.ended

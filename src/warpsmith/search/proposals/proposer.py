@@ -122,7 +122,7 @@ class Proposer:
         return self.prompt(slot, last)
 
     def question(self, slot: Slot) -> Prompt:
-        """Return the prompt of a slot for a model that is asked once."""
+        """Return a slot's prompt for a model that is asked once."""
         return self.prompt(slot, self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None)
 
     def prompt(self, slot: Slot, last: BrokenKernel | None = None) -> Prompt:
@@ -151,7 +151,7 @@ class Proposer:
 
 
 def _read_draft(language: str, answer: ModelAnswer, original: str) -> Draft | UnusableProposal:
-    """Return the draft of an answer; a refusal of the provider is none."""
+    """Return an answer's draft, or a refusal."""
     if answer.is_refused:
         return UnusableProposal(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
     return read_answer(answer.text, original, language)

@@ -1,4 +1,4 @@
-"""Filters that decide whether a task is worth a kernel, each with a number and a threshold."""
+"""Filters that measure whether a task is sound."""
 
 from typing import TYPE_CHECKING
 

@@ -52,13 +52,13 @@ def _choose_cases(subject: FilteredProgram) -> list[Case]:
 
 
 def _describe_replacement(program: TaskProgram, case: Case) -> tuple[str, ...]:
-    """Return a note if a generated case replaces the author's."""
+    """Return a note about a replaced case."""
     meant = author_cases(program.task)[0].name
     return () if case.name == meant else (f"case '{meant}' is too large to draw; case '{case.name}' stands for it",)
 
 
 def _draw_samples(subject: FilteredProgram, cases: Sequence[Case]) -> list[Sample]:
-    """Draw the base sample, a second seed of it, and more while they are cheap."""
+    """Draw two samples, and more while cheap."""
     found: list[Sample] = []
     for place, trial in enumerate(plan_samples(cases)):
         # The pair is always drawn: every filter compares two samples.
@@ -84,7 +84,7 @@ def _run_filters(subject: FilteredProgram, samples: Sequence[Sample]) -> Iterato
 
 
 def _light_samples(subject: FilteredProgram, samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the pair of samples for filters that call often; a lighter case's pair if calls are slow."""
+    """Return two samples of a case with fast calls."""
     case = light_case(subject.program.task)
     if subject.clock.forward_s <= SLOW_S or case.name == samples[0].trial.case.name:
         return samples[:PAIR]

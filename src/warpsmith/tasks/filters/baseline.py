@@ -1,4 +1,4 @@
-"""Detection of tasks that a kernel passes by ignoring or copying its inputs."""
+"""Detection of tasks with trivial answers."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""A program made from a function, for tests of filters without a task file."""
+"""A fake program for tests of filters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

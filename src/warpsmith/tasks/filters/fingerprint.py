@@ -12,7 +12,7 @@ POINTS = 512
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Elements at fixed places with minimum, maximum and mean, of a floating-point tensor."""
+    """Sampled elements, extremes and mean of a tensor."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype

@@ -12,7 +12,7 @@ from warpsmith.tasks.reference import TwoSided, gradient_names, gradients, upstr
 
 
 def check_gradients(subject: FilteredProgram, base: Sample) -> FilterResult | Skip:
-    """Measure the largest magnitude of the gradient of each argument that backward returns one for."""
+    """Measure each argument's largest gradient."""
     wanted = subject.program.task.backward
     if wanted is None:
         return Skip(filter=Filter.GRADIENTS, reason="the task has no backward direction")

@@ -1,4 +1,4 @@
-"""Defects of a trace: dead calls, repeated calls, constant results, calls without effect."""
+"""Defects of a trace, such as dead calls."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ SHOWN = 5
 
 
 def find_dead_code(traced: Trace) -> FilterResult | Skip:
-    """Count calls whose result reaches neither an output nor a value that left torch."""
+    """Count calls whose result nothing uses."""
     # Calls inside of a torch module are judged with the author's line: the author cannot change them.
     live = _live_calls(traced)
     lines = {call.line for call in traced.calls if call.index in live}
@@ -83,7 +83,7 @@ def find_inefficiencies(traced: Trace, other: Trace) -> FilterResult:
 
 
 def _live_calls(traced: Trace) -> set[int]:
-    """Return the calls that outputs, or values that left torch, depend on."""
+    """Return the calls that reach an output."""
     waiting = [place for kind, place, _ in traced.outputs if kind == "call"]
     waiting += [call.index for call in traced.calls if call.escapes]
     live: set[int] = set()

@@ -1,4 +1,4 @@
-"""A language model's opinion of a task, from a function that the caller passes in."""
+"""A language model's opinion of a task."""
 
 import json
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def opinion_prompt(task: Task) -> str:
 
 
 def parse_opinion(text: str) -> TaskOpinion | str:
-    """Return the first opinion in an answer, or a sentence that says why there is none."""
+    """Return an answer's first opinion, or an error sentence."""
     why = "it holds no JSON object"
     for one in find_json_objects(text):
         found = TaskOpinion.read(json.dumps(one))

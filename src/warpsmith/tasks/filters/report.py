@@ -26,7 +26,7 @@ class Filter(StrEnum):
 
 
 class Sense(StrEnum):
-    """The side of the threshold on which a value passes."""
+    """The passing side of a threshold."""
 
     AT_LEAST = "at_least"
     AT_MOST = "at_most"

@@ -39,7 +39,7 @@ def require_attribute(module: ModuleType, path: Path, name: str, way_out: str) -
 
 
 def first_function(module: ModuleType, names: tuple[str, ...]) -> Callable[..., Any] | None:
-    """Return the first of the named functions that a module defines, or None."""
+    """Return a module's first named function, or None."""
     return next((getattr(module, name) for name in names if callable(getattr(module, name, None))), None)
 
 

@@ -28,7 +28,7 @@ class Setting:
 
 
 def read_settings(path: Path) -> list[Setting]:
-    """Return all distinct settings of a file: products of init, input and shared lists."""
+    """Return a file's distinct settings."""
     config = _parse_object(path)
     found = [setting for kind in KINDS for setting in _products(path, config, kind)]
     first: dict[tuple[str, str], Setting] = {}

@@ -18,7 +18,7 @@ FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inp
 
 
 def kernelbench(path: Path) -> ForeignProgram:
-    """Return the program of a problem; its code runs in this process."""
+    """Return a problem's program; its code runs in this process."""
     code = load(path)
     model, get_inputs = require_attribute(code, path, "Model", FORM), require_attribute(code, path, "get_inputs", FORM)
     if not (isinstance(model, type) and issubclass(model, nn.Module)):

@@ -22,7 +22,7 @@ MANIFEST, CODE = "task.toml", "task.py"
 
 
 def read_task(folder: Path) -> Task:
-    """Return the task of a folder without executing its code."""
+    """Return a folder's task without executing its code."""
     manifest = read_manifest(folder / MANIFEST)
     text = read_text(folder / CODE)
     forward = read_signature(folder / CODE, text, manifest.outputs)

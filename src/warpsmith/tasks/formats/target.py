@@ -61,7 +61,7 @@ class TaskTarget:
 
 
 def find(text: str) -> TaskTarget:
-    """Return the task that a text names. Raise UsageError with near matches."""
+    """Return a named task. Raise UsageError with near names."""
     _check_name(text)
     try:
         return _find(text)
@@ -211,7 +211,7 @@ def _own_name(folder: Path) -> str:
 
 
 def _near_paths(path: Path) -> str:
-    """Return a hint with similar names in the path's folder."""
+    """Return a hint with similar paths."""
     if not path.parent.is_dir():
         return ""
     near = find_nearest(path.name, (other.name for other in path.parent.iterdir()))
@@ -219,7 +219,7 @@ def _near_paths(path: Path) -> str:
 
 
 def _describe_forms() -> str:
-    """Return a sentence that lists the forms of a task."""
+    """Return a sentence that lists a task's forms."""
     return (
         f"A task is a name of the suite, a folder with {MANIFEST} or {FUNCTION}, a file with class Model and "
         "get_inputs(), or file.py:Name."

@@ -33,7 +33,7 @@ STACK = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<functi
 
 
 def open_task(target: str | TaskTarget, options: OpenOptions | None = None) -> OpenTask:
-    """Return an open task; use it in a `with` block. Code that is neither ours nor trusted runs confined."""
+    """Return an open task, confined unless trusted."""
     chosen = options or OpenOptions()
     found = find(target) if isinstance(target, str) else target
     if chosen.shapes and found.form is not TaskFormat.MODULE:
@@ -45,7 +45,7 @@ def open_task(target: str | TaskTarget, options: OpenOptions | None = None) -> O
 
 
 class TaskClient:
-    """A task whose code runs in a confined child, started at the first request and ended with the block."""
+    """A task whose code runs in a confined child."""
 
     def __init__(self, target: TaskTarget, options: OpenOptions) -> None:
         self._target = target
@@ -168,7 +168,7 @@ class TaskClient:
 
 
 def task_policy(target: TaskTarget, options: OpenOptions) -> Policy:
-    """Return the policy for a task's code: it sees python, the packages and its own files, and no network."""
+    """Return the confinement policy for a task's code."""
     # The child has its own environment, so the user's search path is passed on as PYTHONPATH.
     packages = [str(path) for path in package_paths()]
     env = {"PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -185,7 +185,7 @@ def task_policy(target: TaskTarget, options: OpenOptions) -> Policy:
 
 
 def package_paths() -> list[Path]:
-    """Return the folders of packages that the child must be told of: ours, PYTHONPATH's, the user's."""
+    """Return the package folders for the child's PYTHONPATH."""
     named = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     found = [Path(warpsmith.__file__).parent.parent, *(Path(entry).absolute() for entry in (*named, *own))]
@@ -193,7 +193,7 @@ def package_paths() -> list[Path]:
 
 
 def task_files(target: TaskTarget) -> tuple[Path, ...]:
-    """Return a task's own files: its folder, or its file with the Python files and packages beside it."""
+    """Return a task's folder, or its file and neighbours."""
     if target.path.is_dir():
         return (target.path,)
     beside = [p for p in sorted(target.path.parent.iterdir()) if p.suffix == ".py" or (p / "__init__.py").is_file()]
@@ -201,7 +201,7 @@ def task_files(target: TaskTarget) -> tuple[Path, ...]:
 
 
 def _find_task_line(stderr: bytes, folder: Path) -> str | None:
-    """Return the task's first line in the stack that a dying or hanging interpreter wrote, or None."""
+    """Return the task's first line in a stack, or None."""
     for match in STACK.finditer(stderr.decode(errors="replace")):
         if Path(match["file"]).is_relative_to(folder):
             return f"{_printable(match['file'])}:{match['line']}"

@@ -1,4 +1,4 @@
-"""The interface of an open task, and a trusted task that runs in this process."""
+"""Open tasks: the interface, and trusted ones here."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """Limits of a task's code. `seconds` bounds one request; `trust` runs the code in this process, unconfined."""
+    """Limits of a task's code; `trust` runs it unconfined."""
 
     seconds: float = 120.0
     memory_bytes: int = 8 * GIB
@@ -28,7 +28,7 @@ class OpenOptions:
 
 
 class OpenTask(Protocol):
-    """A task that was opened, in this process or in a confined child. Use it in a `with` block."""
+    """An open task, used in a `with` block."""
 
     def describe(self) -> Task:
         """Return the task's description: cases, tolerances, formulas."""
@@ -50,7 +50,7 @@ class OpenTask(Protocol):
 
 
 class LocalTask:
-    """A trusted task in this process. To describe a suite task runs none of its code and loads no torch."""
+    """A trusted task in this process."""
 
     def __init__(self, target: TaskTarget, shapes: tuple[ExampleShape, ...] = ()) -> None:
         self._target = target

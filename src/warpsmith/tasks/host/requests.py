@@ -1,4 +1,4 @@
-"""Requests and replies between the evaluator process and the task process. Loads no torch."""
+"""Requests and replies of a task process."""
 
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -27,7 +27,7 @@ class Verb(StrEnum):
 
 
 class TaskRequest(Model):
-    """One request; after `seconds` the evaluator process ends the task process."""
+    """One request, with its limit in seconds."""
 
     verb: Verb
     seconds: float

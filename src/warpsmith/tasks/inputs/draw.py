@@ -38,7 +38,7 @@ _secret: ContextVar[random.Random | None] = ContextVar("secret", default=None)
 
 @contextmanager
 def unrepeated(draw: random.Random) -> Iterator[None]:
-    """Draw all values inside from a fast source in place of the test input's seed."""
+    """Draw values inside from a fast, unrepeatable source."""
     token = _secret.set(draw)
     try:
         yield

@@ -50,7 +50,7 @@ def _one_hot(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
 
 
 def _block_one_hot(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
-    """Draw values whose sums along one axis have at most eight neighbouring non-zero terms."""
+    """Draw values with short runs of non-zero terms."""
     if not shape:
         return draw.normal()
     axis = draw.axis(len(shape))

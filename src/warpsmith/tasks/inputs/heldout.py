@@ -86,7 +86,7 @@ def longest_cases(
 
 
 def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
-    """Draw cases a little smaller than the larger timing cases: shapes that nobody tuned a kernel for."""
+    """Draw cases slightly smaller than large timing cases."""
     if task.heldout is None:
         return ()
     source = random.Random(f"near {seed}")
@@ -97,7 +97,7 @@ def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
 
 
 def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
-    """Draw a case near a timing case, or return None if the task's formulas refuse every try."""
+    """Draw a case near a timing case, or None."""
     moving = sum(name in heldout.axes and size > KIND for name, size in case.axes.items())
     for _ in range(TRIES // 10):
         # The root spreads one share over all moving axes: the product of sizes shrinks by about NEAR_SHARE.
@@ -119,7 +119,7 @@ def _smaller(size: int, share: float, reach: Reach | None) -> int:
 
 
 def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random, others: Pick | None = None) -> Case | None:
-    """Draw a case with one long axis, or return None if the task's formulas refuse every try."""
+    """Draw a case with one long axis, or None."""
     for _ in range(TRIES // 10):
         axes = {
             name: _size(reach, source, _longest if name == axis else others or _short)
@@ -167,7 +167,7 @@ def _size(reach: Reach, source: random.Random, pick: Pick) -> int:
 
 
 def _any(source: random.Random, low: int, high: int) -> int:
-    """Draw a value evenly in its logarithm, so that a range of thousands still gives tens."""
+    """Draw a value evenly in its logarithm."""
     return min(high, int(low * ((high + 1) / max(low, 1)) ** source.random())) if low > 0 else source.randint(low, high)
 
 

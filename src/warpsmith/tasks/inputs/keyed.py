@@ -10,7 +10,7 @@ HASH_BITS = 512
 
 
 class KeyedRandom(random.Random):
-    """A source whose numbers are BLAKE2b of a counter, keyed with the secret and its purpose."""
+    """A source of keyed BLAKE2b hashes of a counter."""
 
     def __init__(self, secret: int, purpose: str = "") -> None:
         # The purpose is part of the key: draws for two purposes say nothing about each other.
@@ -34,12 +34,12 @@ class KeyedRandom(random.Random):
 
 
 def secret_source(secret: int, purpose: str, scheme: int = SCHEME) -> random.Random:
-    """Return the source of an evaluation's draws, as the scheme of its record has it."""
+    """Return the random source of a scheme."""
     return KeyedRandom(secret, purpose) if scheme >= SCHEME else random.Random(secret)
 
 
 def input_seed(source: random.Random) -> int:
-    """Return the seed of one test input; its scheme is that of the source."""
+    """Return a test input's seed in the source's scheme."""
     return source.getrandbits(SEED_BITS) | (KEYED if isinstance(source, KeyedRandom) else 0)
 
 
@@ -49,6 +49,6 @@ def is_keyed(seed: int) -> bool:
 
 
 def word_start(seed: int, number: int) -> int:
-    """Return where the random words of one tensor begin: 64 bits that say nothing about another tensor's."""
+    """Return the 64-bit start of a tensor's random words."""
     key = seed.to_bytes(16, "little", signed=True)
     return int.from_bytes(blake2b(number.to_bytes(8, "little"), key=key, digest_size=8).digest(), "little")

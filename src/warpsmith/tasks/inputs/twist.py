@@ -47,7 +47,7 @@ def _exchanged(value: Value, changed: dict[int, Tensor]) -> Value:
 
 
 def _nudged(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """Raise one element far above all others; a smaller change would not show in a maximum."""
+    """Raise one element far above all others."""
     chosen = _below(len(every), source)
     found = every[chosen].clone()
     index = torch.unravel_index(torch.randint(found.numel(), (), generator=source), found.shape)
@@ -106,7 +106,7 @@ def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
 
 
 def _scaled(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """Multiply by a power of two and by its inverse in turn, so that products keep their size."""
+    """Multiply by a power of two and its inverse."""
     # A secret choice of the side, so that a kernel cannot expect small first arguments.
     first = SCALE if _below(2, source) else 1 / SCALE
     return [tensor * (1 / first if place % 2 else first) for place, tensor in enumerate(every)]

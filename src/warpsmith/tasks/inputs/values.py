@@ -49,7 +49,7 @@ def mapped(values: Sequence[Value], change: Callable[[Tensor], Tensor]) -> Value
 
 
 def widened(values: Sequence[Value]) -> Values:
-    """Return the values with floating-point tensors in float64, from which a reference is computed."""
+    """Return the values with floating-point tensors in float64."""
     return mapped(values, lambda t: t.double() if t.is_floating_point() else t)
 
 

@@ -41,7 +41,7 @@ class OnDevice(TorchFunctionMode):
 
 
 class CastsToFloat64(TorchFunctionMode):
-    """A mode that turns casts to narrower types into casts to float64, so that references stay exact."""
+    """A mode that widens every cast to float64."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

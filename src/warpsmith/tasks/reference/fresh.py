@@ -11,7 +11,7 @@ from warpsmith.tasks.reference.program import Problem, moved, problem, sided, so
 
 
 def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
-    """Yield fresh problems of a test input without end, on the device, from one secret seed."""
+    """Yield endless fresh problems from a secret seed."""
     draw = KeyedRandom(seed, "problems")
     # The generator of `unrepeated` replaces the seed: timed inputs stand in no record.
     while True:

@@ -117,12 +117,12 @@ def moved(one: Problem, device: str) -> Problem:
 
 
 def sided(program: TaskProgram, direction: Direction) -> TaskProgram:
-    """Return the program that has the forward arguments of a direction; almost always the program itself."""
+    """Return the program of a direction."""
     return program.side(direction) if isinstance(program, TwoSided) else program
 
 
 def solved(program: TaskProgram, direction: Direction, arguments: Values, seed: int) -> Problem:
-    """Return the call with these arguments and its reference; `seed` draws upstream gradients."""
+    """Return a call's problem; `seed` draws upstream gradients."""
     if direction is Direction.FORWARD:
         terms = partial(signs.of_product, program.forward, program.task.forward, arguments, seed)
         return Problem(arguments, program.forward(arguments), program.forward(widened(arguments)), terms)

@@ -19,7 +19,7 @@ Results = tuple[Tensor, ...]
 
 
 def of_linear(function: Callable[[Sequence[Tensor]], Results], given: Sequence[Tensor], seed: int) -> Results:
-    """Return the size of the terms of a function that is linear in the given tensors."""
+    """Return the term sizes of a linear function."""
     return _sizes(lambda source: function([tensor * _signs(tensor, source) for tensor in given]), given[0].device, seed)
 
 
