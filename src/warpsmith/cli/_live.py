@@ -36,6 +36,7 @@ class Display:
     def show(self, view: "SearchView") -> None:
         """Show the next view."""
         self._view = view
+        # A bounded list: a search has thousands of events.
         if view.said:
             self._lines = [*self._lines, view.said][-SHOWN_LINES:]
 
@@ -43,6 +44,7 @@ class Display:
         """Read the utilization of the busiest GPU until stopped."""
         from warpsmith.machines.hardware import gpu_state, gpus
 
+        # A query of the driver may take long, so a thread of its own reads the GPU.
         while self._gpu and not stop.wait(GPU_EVERY_S):
             busy = [gpu_state(gpu.uuid).busy_percent for gpu in gpus()]
             self._busy = max((percent for percent in busy if percent is not None), default=None)
@@ -55,6 +57,7 @@ class Display:
         view = self._view
         if view is None:
             return Panel("starting", title=self.title)
+        # One line for each row: wrapped rows would let the panel jump in height.
         rows = [Text(line, no_wrap=True, overflow="ellipsis") for line in summary(view, self._busy)]
         return Panel(Group(*rows, Text(), *(Text(line, style="dim") for line in self._lines)), title=self.title)
 
@@ -69,6 +72,7 @@ class Lines(Display):
     def show(self, view: "SearchView") -> None:
         """Print the event, and the totals at the end of a generation."""
         if view.said:
+            # Names of kernels come from models and may hold control sequences.
             print(f"  {escape_controls(view.said)}", flush=True)
         if view.phase == "done":
             print(escape_controls("; ".join(summary(view, None))), flush=True)
@@ -77,6 +81,7 @@ class Lines(Display):
 @contextmanager
 def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
     """Yield the display for stdout; a silent one for JSON."""
+    # Without a terminal there is nothing to redraw, and JSON output must stay one document.
     if quiet or not sys.stdout.isatty():
         yield Display(title, gpu) if quiet else Lines(title, gpu)
         return
@@ -113,6 +118,7 @@ def best_lines(best: "RankedKernel | None", lineage: tuple[str, ...] = ()) -> li
     if best is None:
         return ["no correct kernel yet"]
     macros = best.record.candidate.macros
+    # The name of a tuned kernel is its macros already.
     tuned = f" with {format_macros(macros)}" if macros and best.name != format_macros(macros) else ""
     line = f"best: {best.gain:.2f}× the first kernel, {score_text(best.fitness.score)}: {best.name}{tuned}"
     return [line, *([f"lineage: {' → '.join(lineage)}"] if len(lineage) > 1 else [])]

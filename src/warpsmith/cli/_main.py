@@ -32,20 +32,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(argv: list[str], dispatch: Callable[[list[str]], int] | None = None) -> int:
     """Run one command; return its exit code."""
+    # Read before parsing: errors of parsing must be JSON as well.
     as_json = "--json" in argv
     set_encoding()
+    # Plain lines on stderr; stdout belongs to the result.
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("warpsmith").setLevel(logging.INFO)  # long builds report on stderr
     try:
         code = (dispatch or call_command)(argv)
         sys.stdout.flush()  # a closed pipe raises here instead of at Python's exit
+        # The exit status of a candidate's verdict comes from the command itself.
         return code
     except WarpsmithError as error:
+        # Each error class carries its exit status (base/errors.py).
         return print_error(type(error).__name__.removesuffix("Error").lower(), str(error), error.exit_code, as_json)
     except KeyboardInterrupt as stop:
         print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
+        # A reader such as `head` has closed the pipe, which is no error.
         give_up_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 - the last seam: our fault, said in one line, never a bare traceback
@@ -57,6 +62,7 @@ def run(argv: list[str], dispatch: Callable[[list[str]], int] | None = None) -> 
 
 def call_command(argv: list[str]) -> int:
     """Answer `--help` and `--version`, or call the command."""
+    # Answered from the table: loading typer and a command's module takes a third of a second.
     if not argv or argv[0] in ("-h", "--help"):
         print(overview())
         return 0
@@ -65,6 +71,7 @@ def call_command(argv: list[str]) -> int:
         return 0
     row = next((row for row in COMMANDS if row.name == argv[0]), None)
     if row is None:
+        # The command is unknown, so only near names help.
         near = find_nearest(argv[0], [row.name for row in COMMANDS])
         hint = f"Did you mean {' or '.join(near)}?" if near else "warpsmith --help lists the commands."
         raise UsageError(f"Command '{argv[0]}' does not exist. {hint}")
@@ -91,10 +98,12 @@ def call(row: Command, argv: list[str]) -> int:
     else:
         app = typer.Typer(add_completion=False)
         app.command(row.name)(module.command)
+    # Typer's own message for a group without a command is an error.
     if not argv and hasattr(module, "group"):
         argv = ["--help"]  # a group without a command prints its help
     try:
         with _announce_interrupts(row):
+            # standalone_mode=False: typer raises instead of exiting, so that all errors pass through `run`.
             code = app(argv, prog_name=f"warpsmith {row.name}", standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
@@ -117,10 +126,12 @@ def _announce_interrupts(row: Command) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         print(STOPPING, file=sys.stderr, flush=True)
+        # The second Ctrl-C acts at once.
         signal.signal(signal.SIGINT, usual)
         signal.default_int_handler(number, frame)
 
     usual = signal.getsignal(signal.SIGINT)
+    # Another handler (as in a test or a notebook) stays in place.
     if not row.interrupted or usual is not signal.default_int_handler:
         yield
         return
@@ -134,6 +145,7 @@ def _announce_interrupts(row: Command) -> Iterator[None]:
 def _usage_message(error: Exception, row: Command) -> str:
     """Return typer's message as a sentence, with the help option of the command."""
     full = getattr(error, "format_message", None)  # names the option, which the bare message does not
+    # pydantic puts "Value error, " before each message of a validator.
     text = (str(full() if full else error) or type(error).__name__).replace("Value error, ", "")
     stop = "" if text.endswith((".", "?", "!")) else "."
     where = getattr(getattr(error, "ctx", None), "command_path", f"warpsmith {row.name}")

@@ -40,6 +40,7 @@ def read_defences(text: str) -> frozenset[Defence]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [defence.value for defence in Defence]
     for name in names:
+        # All names are checked first, so that a misspelt defence is not silently kept.
         if name not in known:
             raise UsageError(f"Defence {name} does not exist; these can be left out: {', '.join(known)}.")
     return frozenset(Defence(name) for name in names)
@@ -55,6 +56,7 @@ def read_modes(text: str) -> tuple[str, ...]:
 def warn_of_unmeasured(device: str, given: Mapping[str, object]) -> None:
     """Warn on stderr of options without effect on the virtual GPU."""
     idle = [name for name, value in given.items() if value]
+    # On the virtual GPU times are modelled, so options of the measurement have no effect.
     if idle and not is_measured(settle_device(device)):
         names = " and ".join(idle)
         print(f"warning: no time is measured on the virtual GPU: nothing comes of {names}.", file=sys.stderr)
@@ -63,6 +65,7 @@ def warn_of_unmeasured(device: str, given: Mapping[str, object]) -> None:
 def read_macros(texts: list[str]) -> dict[str, str]:
     """Return macros by name. Raise UsageError for one without a value."""
     for text in texts:
+        # The value may contain "=", so only the first one separates.
         if "=" not in text:
             raise UsageError(f"Macro {text!r} has no value: write it as NAME=VALUE.")
     return {text.partition("=")[0]: text.partition("=")[2] for text in texts}

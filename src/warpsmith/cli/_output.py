@@ -22,6 +22,7 @@ GAP = 3  # columns of blanks between two columns of a table
 def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
     """Print an error on stderr, or as JSON on stdout, and return the exit code."""
     if as_json:
+        # With --json an error is the document on stdout, so that a program parses one stream only.
         text, out = json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}), sys.stdout
     else:
         text, out = f"error: {escape_controls(message)}", sys.stderr
@@ -37,6 +38,7 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
 
 def give_up_stdout() -> None:
     """Discard the rest of stdout."""
+    # At exit Python flushes stdout once more; /dev/null takes the rest.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -44,6 +46,7 @@ def set_encoding() -> None:
     """Write UTF-8 to pipes and files; replace characters that a terminal cannot show."""
     for out in (sys.stdout, sys.stderr):
         if isinstance(out, io.TextIOWrapper):
+            # errors="replace": an unencodable character must not end a command after its work is done.
             out.reconfigure(encoding=None if out.isatty() else "utf-8", errors="replace")
 
 
@@ -63,9 +66,11 @@ def console(terminal_columns: int | None = None) -> "Console":
 
     `terminal_columns` makes a terminal of that width, whatever stdout is.
     """
+    # Outside of a terminal, lines must not depend on a width: programs read them.
     plain = not sys.stdout.isatty() and terminal_columns is None
     return _kind_of_console()(
         soft_wrap=plain,
+        # Text of candidates and tasks is printed as it is, without markup, emoji or colours of its own.
         highlight=False,
         markup=False,
         emoji=False,
@@ -82,6 +87,7 @@ def _kind_of_console() -> "type[Console]":
 
     class Visible(Console):
         def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
+            # Segments with `control` are rich's own cursor movements.
             for part in super().render(renderable, options):
                 yield part if part.control else Segment(escape_controls(part.text), part.style)
 
@@ -103,6 +109,7 @@ def print_table(
     from rich.table import Table
 
     out, cells = out or console(), list(rows)
+    # The longest word of a column is the least width that cuts no word.
     words = [[word for cell in column for word in str(cell).split()] for column in zip(columns, *cells, strict=True)]
     least = [max(map(len, found), default=0) for found in words]
     if out.is_terminal and sum(least) + GAP * len(least) > out.width:
@@ -123,5 +130,6 @@ def _print_stacked(out: "Console", columns: Sequence[str], rows: "Iterable[Seque
     for row in rows:
         out.print()
         for name, cell in zip(columns, row, strict=True):
+            # soft_wrap leaves long lines to the terminal, so that copied text has no added breaks.
             out.print(coloured(f" {name:<{wide}}  "), cell, sep="", soft_wrap=True)
     out.print()

@@ -71,6 +71,7 @@ def command(
         cache="warm" if warm else "cold",
         baselines=read_modes(baselines),
     )
+    # A warning and no error: scripts pass the same options for both kinds of machine.
     warn_of_unmeasured(device, {"--warm": warm, "--baselines": baselines})
     candidate = app.read_kernel(kernel, target, direction, language, read_macros(macro or []))
     record = app.evaluate_kernel(candidate, config, pool)
@@ -79,6 +80,7 @@ def command(
     else:
         _print(kernel.name, record)
     if archive:
+        # After printing: a failing archive must not hide the verdict.
         archive_or_warn([record])
     return EXIT[record.concluded]
 
@@ -98,6 +100,7 @@ def _print(kernel: str, record: Record) -> None:
 def _print_facts(result: StageResult) -> None:
     match result.facts:
         case StaticFacts() as facts:
+            # Static findings are signs and never fail a kernel, so they are printed for a pass too.
             _print_findings(facts.findings)
         case CompileFacts() as facts:
             _print_compiled(facts, failed=result.reason is not None)
@@ -135,6 +138,7 @@ def _print_times(facts: TimingFacts) -> None:
     if facts.tier == "modelled":
         rows = [(case.case.name, _time(case), _bound(case), _share(case), _launches(case)) for case in facts.cases]
         print_table(("case", "modelled time", "bound by", "of the roofline", "launches"), rows)
+        # A modelled time must not be read as a measurement.
         console().print("    modelled, not measured: good for ranking kernels of one case, not as a clock")
         return
     rows = [(case.case.name, _time(case), _call(case), _against(case), _share(case)) for case in facts.cases]
@@ -154,6 +158,7 @@ def _call(case: CaseTiming) -> str:
 
 def _against(case: CaseTiming) -> str:
     """Return the ratio to the best baseline with its interval, then the time of every baseline."""
+    # Every mode is shown, so that the best one can be compared with the others.
     parts = [f"{name} {time.us:.2f} µs" for name, time in case.baselines.items()]
     if case.speedup is not None:
         ratio = f"{case.speedup.value:.3f}× ({case.speedup.low:.3f}–{case.speedup.high:.3f}) {case.best}"

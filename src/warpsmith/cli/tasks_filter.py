@@ -67,6 +67,7 @@ class _Progress:
         """Take the next event."""
         if isinstance(event, TasksFound):
             self._total = event.total
+            # Progress goes to stderr, so that stdout holds the result only.
             if event.total > 1 and sys.stderr.isatty():
                 self._bar = _start_bar(event.total)
             return
@@ -74,6 +75,7 @@ class _Progress:
         if self._bar is not None:
             self._bar.advance(0)
         elif not self._quiet:
+            # A log shows the progress as lines; a bar would fill it with control characters.
             head = f"[{self._done}/{self._total}]"
             print(f"{head} {event.verdict:<5} {event.task} {event.seconds:.1f} s", file=sys.stderr, flush=True)
 
@@ -91,6 +93,7 @@ def _start_bar(total: int) -> Any:
 def _finish(rows: Sequence[FilterRow], as_json: bool) -> int:
     """Print the rows and return the exit code. Raise for a single task that could not be filtered."""
     many = len(rows) > 1
+    # A single task has no table of rows, so its error is the command's error.
     if not many and rows[0].verdict is FilterOutcome.ERROR:
         raise UsageError(rows[0].error)
     if not many and rows[0].verdict is FilterOutcome.FAULT:
@@ -101,6 +104,7 @@ def _finish(rows: Sequence[FilterRow], as_json: bool) -> int:
         _print_summary(rows)
     elif rows[0].report:
         _print_report(rows[0].report)
+    # A fault of warpsmith counts more than a failed task: the result is incomplete.
     if any(row.verdict is FilterOutcome.FAULT for row in rows):
         return HarnessError.exit_code
     return 0 if all(row.verdict is FilterOutcome.PASS for row in rows) else 1
@@ -116,6 +120,7 @@ def _print_summary(rows: Sequence[FilterRow]) -> None:
     else:
         wide = max(len(row.task) for row in rows)
         for row in rows:
+            # Aligned columns without a table, so that `grep` and `awk` read the lines.
             print(f"{row.verdict:<6}{row.task:<{wide}}  {row.seconds:6.1f} s  {row.detail}".rstrip())
     counts = [f"{sum(row.verdict is kind for row in rows)} {kind}" for kind in FilterOutcome]
     print(f"{len(rows)} tasks: {', '.join(counts)}")

@@ -33,6 +33,7 @@ def build_report(archive: Archive, names: Sequence[str]) -> ReportPage:
 
 def build_run_page(archive: Archive, run: Run) -> RunPage:
     """Build the page of one run."""
+    # One pass over the records: a run may have ten thousand.
     scan, best, never = scan_run(archive, run.name), archive.best(run.name), count_unevaluated(archive, run.name)
     basis = most_common_basis(archive, run.name)
     points = collect_points(scan.evaluations, basis)
@@ -64,6 +65,7 @@ def build_run_page(archive: Archive, run: Run) -> RunPage:
 def most_common_basis(archive: Archive, run: str) -> str:
     """Return the ranking with most evaluations: the search's own, not that of the final evaluation."""
     rankings = archive.rankings(run)
+    # The final evaluation has a basis of its own with few scores.
     return max(rankings, key=lambda one: one.count).basis if rankings else ""
 
 
@@ -72,8 +74,10 @@ def collect_points(evaluations: Sequence[EvaluationSummary], basis: str) -> list
     points: list[Point] = []
     top = 0.0
     for evaluation in evaluations:
+        # Scores of another basis have another unit or other cases.
         if evaluation.score is None or evaluation.score.basis != basis:
             continue
+        # The comparison uses scores, where more is better; the plotted value of a modelled score is a time.
         better, top = evaluation.score.value > top, max(top, evaluation.score.value)
         points.append(
             Point(
@@ -93,6 +97,7 @@ def find_profile(archive: Archive, best: ArchivedEvaluation) -> ProfileFacts | N
     result = best.record.result(PROFILE)
     if result is not None and isinstance(result.facts, ProfileFacts):
         return result.facts
+    # The latest profile of the best kernel.
     kept = [note for note in archive.notes(best.run, PROFILE) if note.name == best.candidate]
     return ProfileFacts.model_validate(kept[-1].body) if kept else None
 
@@ -104,6 +109,7 @@ def select_lessons(archive: Archive, run: str) -> tuple[Lesson, ...]:
     timed = sorted((one for one in found if one.gain), key=lambda one: -(one.gain or 0.0))
     helped = [one for one in timed if (one.gain or 0.0) >= HELPED][:MOST_HELPED]
     hurt = [one for one in timed if (one.gain or 0.0) <= HURT][-MOST_HURT:]
+    # One example for each reason: the last one overwrites the earlier ones.
     failed = {one.fault.partition(":")[0]: one for one in found if one.fault}
     return (*helped, *hurt, *list(failed.values())[:MOST_FAULTS])
 
@@ -121,6 +127,7 @@ def _progress(
 
 def _thin(points: Sequence[Point]) -> list[Point]:
     """Keep every improvement, the last point, and every n-th other point."""
+    # Ceiling division, so that at most MOST_POINTS other points stay.
     step = -(-len(points) // MOST_POINTS)
     last = len(points) - 1
     return [one for place, one in enumerate(points) if one.better or place == last or place % step == 0]
@@ -131,6 +138,7 @@ def _search_gain(points: Sequence[Point]) -> float | None:
     bests = [point.value for point in points if point.better]
     if len(bests) < 2:
         return None
+    # Times fall and speedups rise; the larger value over the smaller one is the gain for both.
     return max(bests[0], bests[-1]) / min(bests[0], bests[-1])
 
 

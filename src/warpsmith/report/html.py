@@ -30,6 +30,7 @@ ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"  # else a 
 
 
 def render_html(document: Document) -> str:
+    # The page works from a file, without a server: style and script are embedded.
     """Render the complete HTML file."""
     script = SCRIPT.read_text()
     body = "\n".join(_section(place, section) for place, section in enumerate(document.sections))
@@ -48,6 +49,7 @@ def _policy(script: str) -> str:
 
     A script in a kernel's text could neither run nor load anything.
     """
+    # 'unsafe-inline' holds for styles only, since the style sheet is embedded; it cannot run code.
     known = b64encode(sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{known}'"
 
@@ -79,6 +81,7 @@ def _block(block: Block) -> str:
         case Code():
             return _code(block)
         case Attachment(name=name, text=text):
+            # A data URL lets a reader save the record without another file.
             inside = b64encode(text.encode()).decode()
             return (
                 f'<p><a download="{escape(name)}" href="data:application/json;base64,{inside}">{escape(name)}</a></p>'
@@ -114,6 +117,7 @@ def _lines(text: str, marks: Mapping[int, str]) -> Iterator[str]:
 def _branch(grown: TreeNode) -> str:
     node, below = grown.node, count_descendants(grown)
     inside = _diff(node) + (f"<ul>{''.join(map(_branch, grown.children))}</ul>" if grown.children else "")
+    # The line of the best kernel is open, all other branches are closed.
     kind = "line" if node.line else "right" if node.right else "wrong"
     head = _node(node) + (f' <span class="soft">{pluralize(below, "kernel")} below</span>' if below else "")
     if not inside:

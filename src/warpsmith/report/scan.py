@@ -89,11 +89,13 @@ class RunScan:
         self._judge(entry, glance)
 
     def _judge(self, entry: ArchivedEvaluation, glance: RecordSummary) -> None:
+        # A check that was skipped has neither passed nor failed a kernel.
         checked = any(said.stage == "check" and said.verdict is not Verdict.SKIP for said in glance.results)
         self.reached += checked
         self.missed += checked and entry.verdict is Verdict.FAIL and entry.stage == "check"
         self.stopped += not checked and entry.verdict is Verdict.FAIL and entry.stage in BEFORE
         if checked:
+            # Seconds of the check and the later stages: verifiers save these.
             self.hard_s += sum(said.seconds for said in glance.results if said.stage not in BEFORE)
 
     def rows(self) -> tuple[StageRow, ...]:
@@ -122,6 +124,7 @@ def scan_run(archive: Archive, run: str) -> RunScan:
     """Read every evaluation of a run once; its cost is the total of all model calls before it."""
     found, paid, usd = RunScan(), deque(archive.payments(run)), 0.0
     for entry in archive.records(run):
+        # Calls and records both come in the order of time, so one pass joins them.
         while paid and paid[0].created <= entry.created:
             usd += paid.popleft().usd
         found.take(entry, usd)
@@ -132,6 +135,7 @@ def count_unevaluated(archive: Archive, run: str) -> dict[str, int]:
     """Count proposals without an evaluation, by outcome."""
     counts: dict[str, int] = {}
     for generation in archive.notes(run, GENERATION):
+        # The kind of a proposal's note holds the number of its generation (search/ledger.py).
         for note in archive.notes(run, f"{PROPOSAL}-{generation.name}"):
             outcome = ProposalOutcome.model_validate(note.body).outcome
             if outcome != EVALUATED:
@@ -173,4 +177,5 @@ def _summarize(entry: ArchivedEvaluation, glance: RecordSummary, number: int, us
 
 
 def _stage_order(stage: str) -> int:
+    # A stage of a newer version comes last.
     return ORDER.index(stage) if stage in ORDER else len(ORDER)
