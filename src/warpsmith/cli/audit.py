@@ -38,6 +38,7 @@ def command(
     found = app.audit(request, app.ignore if as_json else _show)
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
+    # A wrong outcome counts more than a file that could not be tried.
     if not all(one.clean for one in found):
         return 1
     return EXIT[Verdict.FAULT] if any(one.faulty for one in found) else 0
@@ -64,6 +65,7 @@ def _print(outcome: CorpusOutcome) -> None:
     kind = "attack" if outcome.specimen.attack else "control"
     caught = f"{outcome.stage} {outcome.reason}" if outcome.reason else outcome.verdict
     mark = "WRONG" if outcome.wrong else "as expected" if outcome.expected else "for another reason"
+    # A pass of an attack that is no faster than its honest kernel has no effect.
     if outcome.specimen.attack and outcome.verdict is Verdict.PASS and not outcome.wrong:
         mark = "gains nothing"
     console().print(f"{kind:<8}{Path(outcome.specimen.path).stem:<36}{caught:<28}{mark}")

@@ -28,6 +28,7 @@ def command(
     if as_json:
         print_json(found)
     elif source:
+        # The text as it is: a second newline would change the kernel's hash.
         print(found.source, end="" if found.source.endswith("\n") else "\n")
     else:
         console().print(f"{found.path}\n{score_text(found.score, found.unproven)}\n{found.command}")

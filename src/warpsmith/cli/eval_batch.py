@@ -67,6 +67,7 @@ def command(
     def show(event: BatchProgress) -> None:
         if not event.total:
             print(f"warning: {batch} has no candidates: nothing is evaluated.", file=sys.stderr)
+        # Flushed: a reader of a pipe gets each result as soon as it exists.
         if out is None and event.line:
             print(event.line, flush=True)
         elif out is not None and not as_json:
@@ -75,6 +76,7 @@ def command(
     found = app.evaluate_many(BatchRequest(batch, config, out, jobs, allow_outside, archive, pool), show)
     if as_json and out is not None:
         print_json(found)
+    # A candidate that failed is a result; only lines without a record count as errors.
     return 1 if found.unusable else 0
 
 

@@ -38,5 +38,6 @@ def _print(found: Exported) -> None:
     console().print(f"{found.folder}: {found.name}, {' and '.join(found.directions)}", style="bold")
     for path in found.files:
         console().print(f"  {path}")
+    # The printed commands can be pasted: paths are quoted.
     console().print(shell_line("pip", "install", found.folder))
     console().print(shell_line("pytest", f"{found.folder}/tests"))

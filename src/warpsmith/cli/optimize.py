@@ -56,6 +56,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Search for a faster kernel; Ctrl-C saves everything, and --resume continues."""
+    # Only options that were given reach the configuration: a resumed run keeps its saved ones.
     config = SearchConfig.from_options(
         target=target,
         direction=direction,
@@ -97,6 +98,7 @@ def command(
         print_json(report.result)
     else:
         _print(report)
+    # 4: the search ended without a kernel, which is neither a failure nor a fault.
     return INTERRUPTED if report.ending.interrupted else 0 if report.result.record is not None else 4
 
 
@@ -109,6 +111,7 @@ def _print(report: SearchReport) -> None:
     funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
     if funnel:
         out.print(f"  verdicts: {funnel}")
+    # Errors of models and of the harness did not end the search, so they are listed at the end.
     for failure in ending.failures:
         out.print(f"  lost: {failure}")
     for better in found.unsettled:
@@ -121,6 +124,7 @@ def _print(report: SearchReport) -> None:
     for line in best_lines(report.best, report.lineage):
         out.print(f"  {line}")
     if found.path:
+        # A kernel without a full evaluation is not written as the result.
         out.print(f"kernel:   {found.path}")
     else:
         out.print(f"kernel:   none is written: {unproven_reason(found.record)}")
@@ -131,6 +135,7 @@ def _print(report: SearchReport) -> None:
 def _no_winner(report: SearchReport) -> str:
     """Return why there is no kernel to show."""
     ending = report.ending
+    # A search result that its final evaluation refuted is named, so that the user does not look for it.
     if ending.best is not None:
         return f"none of the best {'is known to hold' if report.result.unsettled else 'held when evaluated at length'}"
     return "no generation is finished yet" if ending.interrupted else "no kernel was right"

@@ -40,6 +40,7 @@ def command(
     request = RegradeRequest(
         files, against, task, macros, device, same_seed, quick, within, trust, jobs, is_archived=archive, pool=pool
     )
+    # With --json the rows are printed at the end, as one document.
     found, why = app.regrade(request, app.ignore if as_json else _print)
     warn_not_archived(why)
     if as_json:
@@ -51,6 +52,7 @@ def command(
 
 def _exit_code(found: list[Agreement]) -> int:
     answers = {one.answer for one in found}
+    # A disagreement is the strongest answer, then a fault, then a missing verdict.
     if AgreementAnswer.DISAGREES in answers:
         return 1
     if any(one.after is Verdict.FAULT for one in found):

@@ -34,6 +34,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Write a report, or print it as markdown if no file is named; exit code 4 if no kernel was right."""
+    # Checked first: a profile may take minutes before the page is written.
     for path in filter(None, (html, md)):
         check_writable(path)
     if suite:

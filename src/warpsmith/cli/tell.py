@@ -25,6 +25,7 @@ def command(
 ) -> int:
     """Take answers or records; questions without an answer stay open."""
     found, best = app.tell(TellRequest(run, folder, requests, results, drop, jobs, trust))
+    # The best kernel is part of the JSON as text, as on a terminal.
     report = found.model_copy(update={"best": "; ".join(best_lines(best))})
     if as_json:
         print_json(report)

@@ -26,6 +26,7 @@ class Patience:
 
     def pause_s(self, error: RequestFailed, tried: int, share: float) -> float | None:
         """Return the pause after attempt number `tried`, or None to stop."""
+        # The limit of the failure and the limit of the settings both hold.
         if tried >= min(self.attempts, error.tries or self.attempts):
             return None
         asked = error.retry_after_s or 0.0

@@ -37,6 +37,7 @@ class Tariff:
 
         No token is shorter than a byte, and no answer is longer than `max_tokens`.
         """
+        # Bytes bound the tokens of every tokenizer, so the budget holds for unknown ones too.
         size = len(prompt.system.encode()) + len(prompt.user.encode()) + OVERHEAD_TOKENS
         return self.usd(size, max_tokens)
 

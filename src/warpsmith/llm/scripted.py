@@ -44,6 +44,7 @@ class ScriptedModel:
 
     def _make_answer(self, prompt: Prompt, text: str) -> ModelAnswer:
         """Return the answer with a text."""
+        # An estimate, since a script has no tokenizer; the price is 0 in any case.
         tokens_in = (len(prompt.system) + len(prompt.user)) // BYTES_PER_TOKEN
         tokens_out = len(text) // BYTES_PER_TOKEN
         return ModelAnswer(text=text, model=self.name, input_tokens=tokens_in, output_tokens=tokens_out, usd=0.0)

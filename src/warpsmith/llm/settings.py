@@ -43,6 +43,7 @@ class Settings(Frozen):
         """Parse `2` for both directions or `1.25/10` for in and out."""
         if not isinstance(value, str | int | float):
             return value
+        # One number is the price of both directions.
         parts = str(value).split("/")
         if len(parts) > 2:
             raise ValueError("give one number, or IN/OUT")

@@ -65,6 +65,7 @@ class TranscriptFile:
             fresh = not path.exists() or path.stat().st_size == 0
         except OSError as error:
             raise UsageError(f"Recording {path} cannot be written: {error.strerror}. Give another path.") from None
+        # A resumed run appends to its transcript; only a new file gets a header.
         if fresh:
             self._write(TranscriptHeader(voices=tuple(voices)).model_dump_json())
         else:

@@ -52,12 +52,14 @@ def describe_error(error: ValidationError) -> str:
     """Return a sentence about the first error of a validation."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part)[:SHOWN] for part in first["loc"])
+    # pydantic repeats a wrong value in its message, and the value may be a whole kernel.
     said = first["msg"] if len(first["msg"]) <= MOST_SAID else f"{first['msg'][:MOST_SAID]}…"
     return f"{where}: {said}".removeprefix(": ")
 
 
 def shorten_value(value: object) -> str:
     """Return the repr of a user's value, cut to 80 characters."""
+    # reprlib cuts a value before it is formatted, so a huge value costs little.
     cut = reprlib.Repr()
     cut.maxstring = cut.maxother = cut.maxlong = SHOWN
     try:

@@ -91,6 +91,7 @@ class EvaluationOptions(Model):
     def _serialize(self) -> dict[str, Any]:
         """Return the JSON form, which archives and records keep."""
         return {
+            # These keys and their order are those of the first version (tests/golden).
             "device": self.device,
             "cases": self.cases,
             "seeds": self.seeds,
@@ -113,6 +114,7 @@ class EvaluationOptions(Model):
         if self.device == VIRTUAL and "gpu" in given:
             found["gpu"] = self.gpu
         if self.device != VIRTUAL and "effort" in given:
+            # Records name the tier; `effort` came later and is derived from it.
             found["tier"] = self.tier
         if self.without:
             found["without"] = ",".join(sorted(self.without))
@@ -130,6 +132,7 @@ def _read_texts(extra: Mapping[str, str], device: object) -> dict[str, Any]:
     for name, text in extra.items():
         # An unknown text is kept: a record of a newer version is written back as it was read.
         if not isinstance(text, str):
+            # No text: pydantic reports it under the name of the option.
             other[name] = text  # the validation of `other` names it
         elif name in ("gpu", "until"):
             fields[name] = text

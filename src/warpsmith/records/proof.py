@@ -41,6 +41,7 @@ def require_proven(record: Record, subject: str, cure: str) -> None:
 
 def mark_source(source: str, why: str, comment: str = "//") -> str:
     """Return a kernel's text with the reason on its first line, if there is one."""
+    # The reason stands in the text itself, so it stays with the kernel when its file is copied.
     return f"{comment} {UNPROVEN}: {why}.\n{source}" if why else source
 
 

@@ -69,6 +69,7 @@ class Run(Model):
             words = ["tell", self.name, "--results", "R.jsonl"]
         else:
             words = ["ask", self.name, "--out", "DIR"]
+        # Quoted, so that the command can be pasted whatever the names hold.
         return shlex.join(["warpsmith", *words])
 
     def eval_command(self, record: Record, file: str) -> str:

@@ -59,6 +59,7 @@ Score: TypeAlias = MeasuredScore | ModelledScore
 def score(record: Record) -> Score | None:
     """Return the score of a record, or None unless it passed and was timed."""
     # `seen` leaves out held-out cases: their shapes differ between evaluations.
+    # `concluded` and not `verdict`: a kernel that was never checked must not be ranked.
     if record.concluded is not Verdict.PASS or record.timing is None:
         return None
     return _measured_score(record, record.timing.seen) or _modelled_score(record, record.timing.seen)

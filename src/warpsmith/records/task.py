@@ -74,6 +74,7 @@ class Signature(Model):
     @property
     def is_product(self) -> bool:
         """Whether forward takes two tensors with gradients, so that it can multiply them."""
+        # Gradients tell data from indices and tables, which are never factors of a product.
         return sum(argument.multiplies for argument in self.arguments) >= PRODUCT_TENSORS
 
     @property
@@ -244,10 +245,12 @@ class Tolerance(Model):
     def of(self, direction: Direction) -> "Tolerance":
         """Return the error budget of one direction."""
         if self.forward is None or direction is not Direction.FORWARD:
+            # A copy without the narrower part, so that the result is complete by itself.
             return self.model_copy(update={"forward": None})
         own = self.forward
         return Tolerance(
             factor=self.factor,
+            # A value that the narrower part leaves out is that of the wider budget.
             norm_factor=own.norm_factor or self.norm_factor,
             norm_floor={**self.norm_floor, **own.norm_floor},
             reduction=own.reduction or self.reduction,
@@ -263,6 +266,7 @@ class Precision(Model):
 
     def arithmetic(self, dtype: Dtype) -> str:
         """Return the name of the arithmetic ceiling for an element type."""
+        # TF32 is a rounding of float32 inputs inside the tensor cores, not an element type of its own.
         return "tf32" if self.tf32 and dtype is Dtype.FLOAT32 else dtype.value
 
 
@@ -319,6 +323,7 @@ class Task(Model):
         """Tensor shapes by case as lines; cases with equal shapes share a line."""
         found: dict[tuple[str, ...], list[str]] = {}
         for name, shapes in self.shapes.items():
+            # Element types share their shapes, so most cases share a line.
             found.setdefault(shapes, []).append(name)
         return tuple(f"{', '.join(names)}: {' '.join(shapes)}" for shapes, names in found.items())
 
@@ -335,6 +340,7 @@ class Task(Model):
         if self.origin is not Origin.SUITE or not self.forward.is_product:
             return False
         # A count of operations proves nothing for a foreign task, so the answer needs the suite's formulas.
+        # Timing cases have the sizes of real use; a tiny case moves more bytes for each operation.
         works = [self.least(Direction.FORWARD, case) for case in self.group_or_first(Group.TIMING)]
         return any(one is not None and one.flops > MATRIX_OPERATIONS * one.bytes for one in works)
 

@@ -69,6 +69,7 @@ class Reason(StrEnum):
     def verdict(self) -> Verdict:
         """The verdict of a stage that ends for this reason."""
         # A reason has exactly one verdict, so a stage names the reason only and cannot contradict it.
+        # The three lists below are disjoint, and every other reason is a failure.
         if self in SKIPPED:
             return Verdict.SKIP
         if self in OURS:

@@ -58,6 +58,7 @@ def compare_records(where: str, before: Record | None, after: Record, within: fl
     # A kernel is published as right, so without a record it counts as passed.
     published = Verdict.PASS if before is None else before.concluded
     times = None if before is None else time_ratios(before, after)
+    # Both records are of one kernel; the new one names it as this machine does.
     candidate: Candidate = after.candidate
     return Agreement(
         where=where,

@@ -127,6 +127,7 @@ def _baselines(facts: ProfileFacts, marks: Sequence[Mark]) -> Iterator[_Point]:
     if place is None or time is None or not place.intensity or not place.flops_per_s:
         return
     for mark in marks:
+        # The same operations in another time.
         rate = place.flops_per_s * time.us / mark.us
         yield _Point("mark", f"{mark.name}: {microseconds(mark.us)}", place.intensity, rate)
 

@@ -55,6 +55,7 @@ def load_folder(archive: Archive, folder: Path) -> list[str]:
 def _load(archive: Archive, path: Path) -> str:
     """Add one file. Return a sentence if some of its lines are no records."""
     raw = read_file(path, RECORDS_BYTES)
+    # A JSON file is one record on many lines; a JSON Lines file has one record a line.
     lines = [line.strip() for line in raw.removesuffix(b"\n").split(b"\n")] if path.suffix == ".jsonl" else [raw]
     bad = 0
     for line in filter(None, lines):

@@ -68,6 +68,7 @@ def progress_svg(dots: Sequence[Dot], x_label: str, y_label: str) -> str:
 
 def bars_svg(bars: Sequence[Bar], label: str, most: float | None = None) -> str:
     """Draw horizontal bars from zero; `most` is the value of a full bar."""
+    # Without a given maximum, the longest bar is full.
     full = most or max((bar.value for bar in bars), default=1.0) or 1.0
     parts: list[str] = []
     for place, bar in enumerate(bars):

@@ -91,6 +91,7 @@ def _diff_all(
     archive: Archive, run: str, evaluations: Sequence[EvaluationSummary], known: Mapping[str, EvaluationSummary]
 ) -> dict[str, str]:
     # One text serves as child of one pair and as parent of others, so it is read once.
+    # Texts are read one by one, since all texts of a run need not fit in memory.
     texts: dict[str, Candidate] = {}
 
     def text(name: str) -> Candidate:

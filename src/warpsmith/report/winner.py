@@ -82,6 +82,7 @@ def _measured_headline(entry: ArchivedEvaluation, score: MeasuredScore, gain: fl
 
 def _against(cases: Sequence[CaseTiming]) -> str:
     """Return the modes that were best in some case, and those that were not measured."""
+    # Several modes may be best, each in other cases.
     best = ", ".join(sorted({one.best for one in cases if one.best})) or "not said which"
     missing = [mode for mode in MODES if any(mode not in one.baselines for one in cases)]
     if not missing:

@@ -19,6 +19,7 @@ def read_compilation(said: str, dependencies: Path, artifact: Path | None) -> di
     found: dict[str, object] = {}
     try:
         found["diagnostics"] = [asdict(one) for one in read_diagnostics(said)]
+        # The list is read also without an artifact: a forbidden file is a reason of its own.
         found["files"] = _files(dependencies)
         if artifact is not None:
             found |= _artifact(artifact) | {"kernels": resource_rows(said)}

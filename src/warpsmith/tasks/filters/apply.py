@@ -34,6 +34,7 @@ def apply_filters(program: TaskProgram, seconds: float = SECONDS) -> FilterRepor
     subject = FilteredProgram(program, clock)
     cases = _choose_cases(subject)
     samples = _draw_samples(subject, cases)
+    # A filter without a result is a Skip with its reason, never a pass.
     answers = list(_run_filters(subject, samples))
     return FilterReport(
         task=program.task.name,

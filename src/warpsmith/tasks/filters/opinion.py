@@ -61,6 +61,7 @@ def add_opinion(report: FilterReport, task: Task, opinion: Opinion) -> FilterRep
     rest = tuple(skip for skip in report.skipped if skip.filter is not Filter.OPINION)
     if isinstance(found, str):
         return report.model_copy(update={"skipped": (*rest, Skip(filter=Filter.OPINION, reason=found))})
+    # A sound task has nothing against it, whatever the confidence.
     against = 0.0 if found.sound else found.confidence
     result = FilterResult(
         filter=Filter.OPINION,

@@ -47,5 +47,6 @@ def seed(value: int) -> None:
     """Seed torch, random and, if loaded, numpy."""
     torch.manual_seed(value)
     random.seed(value)
+    # numpy is seeded only if the task has loaded it: importing it here would cost every task time.
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(value % (1 << 32))

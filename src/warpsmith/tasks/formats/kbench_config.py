@@ -33,6 +33,7 @@ def read_settings(path: Path) -> list[Setting]:
     found = [setting for kind in KINDS for setting in _products(path, config, kind)]
     first: dict[tuple[str, str], Setting] = {}
     for setting in found:
+        # Equal settings under different names are one case.
         first.setdefault(setting.same, setting)
     unlike = list(first.values())
     if len(unlike) > MOST:

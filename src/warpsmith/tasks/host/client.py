@@ -102,6 +102,7 @@ class TaskClient:
     def _request(self, request: TaskRequest) -> bytes:
         """Return the payload of the answer. Raise UsageError for a refusal, a death or a wrong frame."""
         frame = Frame(REQUEST, request.text().encode())
+        # The byte limit bounds what a task process can make this process hold.
         found = self._start().request(frame, request.seconds, limit_bytes=self._options.memory_bytes)
         if isinstance(found, FrameError):
             self._raise_failure(found, request)
@@ -131,6 +132,7 @@ class TaskClient:
 
     def _raise_failure(self, error: FrameError, request: TaskRequest) -> NoReturn:
         """Raise UsageError for a request that failed: late, no answer, or a damaged answer."""
+        # A late task is killed first: only then does `wait` return its outcome and its stack.
         assert self._host is not None  # a frame came from it, or failed to
         # A wrong frame is the work of foreign code: only an end or a delay has an innocent cause.
         if error.fault not in (FrameFault.LATE, FrameFault.MISSING, FrameFault.SHORT):
@@ -174,6 +176,7 @@ def task_policy(target: TaskTarget, options: OpenOptions) -> Policy:
     env = {"PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     threads = options.threads or min(os.cpu_count() or 1, 16)
     env |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    # The whole life of the process; each request has a shorter limit of its own.
     limits = ProcessLimits(
         wall_s=LIFE_S,
         cpu_s=int(LIFE_S),

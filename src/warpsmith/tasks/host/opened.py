@@ -59,6 +59,7 @@ class LocalTask:
     def describe(self) -> Task:
         """Return the task's description: cases, tolerances, formulas."""
         if self._target.form in (TaskFormat.SUITE, TaskFormat.OWN):
+            # Read from the text: describing a suite task must not load torch.
             return read_task(self._target.path)
         return self.program.task
 

@@ -64,6 +64,7 @@ def encode(problem: Problem) -> bytes:
         expected=tuple(map(_slot, parts[2])),
     )
     text = header.text().encode()
+    # Tensors follow in the order of the header, without separators: their sizes follow from the header.
     return b"".join([LENGTH.pack(len(text)), text, *(_raw(tensor) for part in parts for tensor in tensors(part))])
 
 
@@ -172,6 +173,7 @@ def _only_tensors(values: Values) -> tuple[Tensor, ...]:
     found: list[Tensor] = []
     for value in values:
         if not isinstance(value, Tensor):
+            # A result that is no tensor could not be compared.
             raise ValueError(f"a result is a {type(value).__name__}, not a tensor")
         found.append(value)
     return tuple(found)

@@ -39,6 +39,7 @@ _secret: ContextVar[random.Random | None] = ContextVar("secret", default=None)
 @contextmanager
 def unrepeated(draw: random.Random) -> Iterator[None]:
     """Draw values inside from a fast, unrepeatable source."""
+    # A context variable, so that threads that time other kernels do not share the source.
     token = _secret.set(draw)
     try:
         yield

@@ -14,6 +14,7 @@ class KeyedRandom(random.Random):
 
     def __init__(self, secret: int, purpose: str = "") -> None:
         # The purpose is part of the key: draws for two purposes say nothing about each other.
+        # BLAKE2b is one-way: inputs that a kernel has seen tell neither the secret nor later inputs (design/draws.md).
         self._key, self._count = blake2b(f"{purpose}:{secret}".encode(), digest_size=32).digest(), 0
         super().__init__()
 
@@ -50,5 +51,6 @@ def is_keyed(seed: int) -> bool:
 
 def word_start(seed: int, number: int) -> int:
     """Return the 64-bit start of a tensor's random words."""
+    # Sixteen signed bytes hold the seeds of every scheme.
     key = seed.to_bytes(16, "little", signed=True)
     return int.from_bytes(blake2b(number.to_bytes(8, "little"), key=key, digest_size=8).digest(), "little")

@@ -23,6 +23,7 @@ class ExampleShape:
 
 def read_shape(text: str) -> ExampleShape:
     """Parse an input's text. Raise UsageError for a text that is not an input."""
+    # The shape is typed by a user, so the message shows both forms.
     match = FORM.match(text.strip())
     if match is None:
         raise UsageError(

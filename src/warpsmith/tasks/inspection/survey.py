@@ -192,6 +192,7 @@ def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequen
 
 def smaller_axes(axes: Mapping[str, int], free: Collection[str]) -> Sequence[Mapping[str, int]]:
     """Return smaller sizes, smallest first, of axes that no parameter uses."""
+    # Sizes are recognized by name, because the meaning of a size stands nowhere else.
     batch = {name: BATCH for name in free if "batch" in name.lower() and axes[name] > BATCH}
     # Batch and sides are made smaller first, then the batch alone: some sizes cannot change.
     sides = {name: SIDE for name in free if name not in batch and axes[name] > SIDE}

@@ -15,6 +15,7 @@ def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, devi
     draw = KeyedRandom(seed, "problems")
     # The generator of `unrepeated` replaces the seed: timed inputs stand in no record.
     while True:
+        # Each problem has a seed of its own, so no two problems share values.
         other = trial.model_copy(update={"seed": input_seed(draw)})
         if isinstance(task, LocalTask):
             with unrepeated(draw):

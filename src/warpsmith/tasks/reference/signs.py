@@ -34,6 +34,7 @@ def of_product(function: Callable[[Values], Results], signature: Signature, give
     roles = [argument.role for argument in signature.arguments]
     last = max(place for place, argument in enumerate(signature.arguments) if argument.multiplies)
     moved = [role is Role.PARAMETER if Role.PARAMETER in roles else place == last for place, role in enumerate(roles)]
+    # In float64: the difference of such near values would keep three bits in float32.
     wide = widened(given)
     here = function(wide)
 
