@@ -1,4 +1,4 @@
-"""A search answered through files: `ask` writes prompts, `tell` reads answers."""
+"""A search whose prompts and answers are files."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

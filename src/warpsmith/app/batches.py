@@ -103,7 +103,7 @@ def read_batch(batch: Path, allow_outside: bool) -> list[BatchLine]:
 
 
 def _read_kernel(number: int, path: Path) -> BatchLine:
-    """Return a kernel of a folder, or why it is no candidate."""
+    """Return a folder's kernel, or its error."""
     if path.absolute().parent.name not in folders():
         return BatchLine(number, str(path), None, f"{path} lies in no folder named after a task of the suite")
     try:

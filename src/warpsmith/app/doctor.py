@@ -30,7 +30,7 @@ class PartState(StrEnum):
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """A probe's result: state, what was found, and the remedy."""
+    """A probe's state, finding and remedy."""
 
     state: PartState
     found: str
@@ -38,7 +38,7 @@ class ProbeResult:
 
 
 class Part(Model):
-    """One part of this machine, with the result of its probe."""
+    """A probed part of this machine."""
 
     name: str
     state: PartState

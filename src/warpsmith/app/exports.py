@@ -42,7 +42,7 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class PassedKernel:
-    """A record that passed, and its task as a user names it."""
+    """A passed record with the user's task name."""
 
     record: Record
     target: str

@@ -12,7 +12,7 @@ Watch = Callable[[Any], None]  # takes each event of a function
 
 
 class JobCancelled(KeyboardInterrupt):
-    """The signal in a cancelled function at its next event."""
+    """The cancellation signal inside a function."""
 
 
 class Job(Generic[T]):
@@ -75,4 +75,4 @@ def start(function: Callable[..., T], *arguments: Any, **options: Any) -> Job[T]
 
 
 def ignore(_event: Any) -> None:
-    """Ignore an event: the watcher where a caller gives none."""
+    """Ignore an event."""

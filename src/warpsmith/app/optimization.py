@@ -17,7 +17,7 @@ FINALISTS = 3  # so many of the best kernels are evaluated fully until one passe
 
 @dataclass(frozen=True)
 class SearchOpened:
-    """Event: the run is open under its name, before the first generation."""
+    """Event: the run is open under its name."""
 
     run: Run
     task: str
@@ -25,7 +25,7 @@ class SearchOpened:
 
 @dataclass(frozen=True)
 class FinalEvaluations:
-    """The winner's record, and why better kernels are not the winner."""
+    """The winner's record, and the rejected kernels."""
 
     winner: Record | None = None
     unsettled: tuple[str, ...] = ()  # evaluations that failed through no fault of the kernel
@@ -98,7 +98,7 @@ def run_search(config: SearchConfig, watch: Watch = ignore) -> SearchReport:
 
 
 def evaluate_finalists(session: Session) -> FinalEvaluations:
-    """Evaluate the best kernels fully until one passes; drop those that fail."""
+    """Evaluate the best kernels fully until one passes."""
     unsettled, refuted = list[str](), list[str]()
     population = session.search.state.population
     for member in population.ranked()[:FINALISTS]:

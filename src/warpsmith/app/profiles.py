@@ -57,7 +57,7 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class Profiled:
-    """A kernel's record, and its profile if the kernel is right."""
+    """A kernel's record, with a correct kernel's profile."""
 
     record: Record
     facts: ProfileFacts | None = None

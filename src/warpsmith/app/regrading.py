@@ -31,7 +31,7 @@ class PublishedKernel:
 
 @dataclass(frozen=True)
 class UnreadableLine:
-    """A line without a record: where it stands, and why."""
+    """A line without a record, and the reason."""
 
     where: str
     why: str

@@ -1,4 +1,4 @@
-"""Files of records, and the archive of records without a run."""
+"""Files and archive of records without a run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

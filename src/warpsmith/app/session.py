@@ -176,7 +176,7 @@ def _drop_refuted(session: Session) -> Session:
 
 
 def _describe_task(config: SearchConfig) -> Task:
-    """Return the task. Raise UsageError if it lacks the direction."""
+    """Describe the task. Raise UsageError without the direction."""
     with open_task(config.target, OpenOptions(trust=config.trust)) as opened:
         task = opened.describe()
     # Raises before anything is saved.
@@ -275,7 +275,7 @@ def make_evaluator(
 
 
 def task_label(target: str) -> str:
-    """Return a name for the task that is valid in every folder."""
+    """Return a task name valid in every folder."""
     return find(target).label
 
 

@@ -100,7 +100,7 @@ def _paid_answer(found: Outcome, model: str) -> ModelAnswer:
 def run_verifiers(
     candidate: Candidate, config: SearchConfig, verifiers: Verifiers, seed: int | None = None
 ) -> Verified:
-    """Return the verifiers' findings, for the machine that evaluates the candidate afterwards."""
+    """Return the verifiers' findings."""
     machine = None if is_here(config) else VirtualMachine.of(config.gpu)
     asked = replace(verifiers, config=evaluation_config(config, "sketch"), machine=machine)
     with open_task(config.target, OpenOptions(trust=config.trust)) as opened:
@@ -108,7 +108,7 @@ def run_verifiers(
 
 
 def _opinion(found: Verified) -> Opinion:
-    """Return the verifiers' decision in the form that the search reads."""
+    """Return the verifiers' decision as an opinion."""
     return Opinion(go=found.go, confidence=1.0 - found.wrong, why=found.evidence())
 
 

@@ -337,7 +337,7 @@ class Archive:
             return tuple(Payment(row.usd, to_datetime(row.created_s)) for row in connection.execute(chosen))
 
     def _run(self, name: str | None) -> str:
-        """Return the name of an existing run, or "" for None."""
+        """Return an existing run's name, "" for None."""
         if name and name not in self._known:
             self.run(name)
             self._known.add(name)

@@ -1,4 +1,4 @@
-"""Differences between databases: opening, locking, and inserts over existing rows."""
+"""Differences between databases."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def connect(url: URL, wait_s: float) -> Engine:
 
 
 def is_in_memory(url: URL) -> bool:
-    """Return whether the database lives in this process, on one connection."""
+    """Return whether the database is in memory."""
     return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
 
 

@@ -104,7 +104,7 @@ class QueryScope:
 
 
 def read_entry(row: Row[tuple[object, ...]]) -> ArchivedEvaluation:
-    """Build an entry from a row of `records` joined with its score."""
+    """Build an entry from a joined row."""
     tags = Tags(row.generation, row.proposal, row.cost_usd, row.model, row.operator, row.cell)
     return ArchivedEvaluation(
         id=row.entry,

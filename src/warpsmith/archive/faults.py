@@ -45,7 +45,7 @@ def translate_errors(url: URL) -> Iterator[None]:
 
 @contextmanager
 def translate_opening_errors(url: URL) -> Iterator[None]:
-    """Raise errors of opening an archive, also of files, as ArchiveError."""
+    """Raise errors of opening as ArchiveError."""
     try:
         with translate_errors(url):
             yield
@@ -58,7 +58,7 @@ def translate_opening_errors(url: URL) -> Iterator[None]:
 
 
 def error_message(url: URL, said: str) -> str:
-    """Return a message with database, problem, remedy and the database's text."""
+    """Return a message with database, problem and remedy."""
     # A URL may hold a password, and the message may end up in a log.
     name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
     first = said.strip().splitlines()[0] if said.strip() else "nothing"

@@ -34,7 +34,7 @@ def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
 
 
 def score_row(row: int, record: Record) -> Row | None:
-    """Return the row of table `scores`, or None without a score."""
+    """Return the row of `scores`, or None."""
     found = score(record)
     if found is None:
         return None

@@ -69,7 +69,7 @@ def describe_run_line(archive: Archive, run: Run) -> RunStatus:
 
 
 def summarize(archive: Archive, name: str) -> RunSummary:
-    """Return a run's summary. Raise UsageError if it does not exist."""
+    """Return a run's summary. Raise UsageError without one."""
     stands, best = describe_run_line(archive, archive.run(name)), archive.best(name)
     return RunSummary(
         run=stands.run,

@@ -1,4 +1,4 @@
-"""Arithmetic formulas over named integers, as task files write them: `2*M*N*K`, `rows*cols*size`."""
+"""Arithmetic formulas of task files, such as `2*M*N*K`."""
 
 import ast
 import math

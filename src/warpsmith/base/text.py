@@ -21,7 +21,7 @@ def find_nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun in the right number."""
+    """Format a count with its noun."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

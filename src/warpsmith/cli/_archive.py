@@ -14,7 +14,7 @@ def archive_or_warn(records: Iterable[Record]) -> None:
 
 
 def warn_not_archived(why: str) -> None:
-    """Print on stderr why records were not archived, if they were not."""
+    """Print the reason for unarchived records on stderr."""
     if why:
         print(f"not archived: {why}", file=sys.stderr)
 

@@ -63,7 +63,7 @@ class Display:
 
 
 class Lines(Display):
-    """One line for each event, where there is no terminal."""
+    """A display of one line for each event."""
 
     def name(self, title: str) -> None:
         """Print the title at once: a killed run is resumed by its name."""

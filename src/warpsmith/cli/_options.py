@@ -47,7 +47,7 @@ def read_defences(text: str) -> frozenset[Defence]:
 
 
 def read_modes(text: str) -> tuple[str, ...]:
-    """Return the modes of torch that a comma-separated text names."""
+    """Parse comma-separated modes of torch."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     check_modes(names)
     return names

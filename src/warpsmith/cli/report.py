@@ -47,7 +47,7 @@ def command(
 
 
 def _put(page: ReportPage | SuitePage, made: Document, html: Path | None, md: Path | None, as_json: bool) -> None:
-    """Write the named files and print their paths, or print the page."""
+    """Write the named files, or print the page."""
     written = [(path, view) for path, view in ((html, render_html), (md, render_markdown)) if path is not None]
     for path, view in written:
         write_atomic(path, view(made))

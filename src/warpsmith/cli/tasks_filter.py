@@ -49,7 +49,7 @@ def filter_tasks(
 
 
 class _Progress:
-    """A bar on a terminal, and a line for each task elsewhere."""
+    """A progress bar, or lines without a terminal."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet

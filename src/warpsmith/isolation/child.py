@@ -283,7 +283,7 @@ def list_descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
 
 
 def parse_confined(lines: str) -> Confined:
-    """Parse the launcher's report of `+part` and `-part: reason` lines."""
+    """Parse the launcher's report of confinement."""
     achieved = sorted({line[1:] for line in lines.splitlines() if line.startswith("+")})
     missing = sorted({line[1:] for line in lines.splitlines() if line.startswith("-")})
     return Confined(achieved=tuple(achieved), missing=tuple(missing))

@@ -37,7 +37,7 @@ class FrameFault(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """A message: a kind that both ends know, and bytes."""
+    """A message of a known kind."""
 
     kind: int
     payload: bytes = b""
@@ -143,7 +143,7 @@ class FrameWriter:
 
 
 def _ready(fd: int, event: int, deadline: float) -> bool:
-    """Return whether the descriptor is ready or closed before the deadline."""
+    """Return whether the descriptor is ready in time."""
     poll = select.poll()
     poll.register(fd, event)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

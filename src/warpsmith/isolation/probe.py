@@ -8,7 +8,7 @@ from warpsmith.records import Confined
 
 
 def probe_confinement(devices: bool = False) -> Confined:
-    """Return a trivial child's confinement. Raise HarnessError if the child fails."""
+    """Return a trivial child's confinement. Raise HarnessError otherwise."""
     policy = Policy(read=system_paths(), limits=ProcessLimits(wall_s=10), devices=devices)
     outcome = run(["true"], policy)
     if not outcome.ok:

@@ -51,7 +51,7 @@ class Ensemble:
         return tuple(member.weight for member in self.members)
 
     def record_to(self, path: Path) -> "Ensemble":
-        """Return the same models with every exchange written to one file."""
+        """Return the models with recorded exchanges."""
         voices = [TranscriptModel(name=member.model.name, weight=member.weight) for member in self.members]
         tape = TranscriptFile(path, voices)
         return Ensemble(

@@ -36,7 +36,7 @@ def open_ensemble(text: str, spend: Spend | None = None) -> Ensemble:
 
 
 def _request_limit(specs: tuple[ModelSpec, ...], provider: str) -> int:
-    """Return the smallest request limit that the models of a provider set."""
+    """Return a provider's smallest request limit."""
     return min(spec.settings.concurrency for spec in specs if spec.provider.name == provider)
 
 

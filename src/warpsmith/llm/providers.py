@@ -1,4 +1,4 @@
-"""Providers of models, one row each, and where their keys are read."""
+"""Providers of models, and their keys."""
 
 import os
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def key_variables() -> tuple[str, ...]:
 
 
 def find_key(row: Provider, settings: Settings, model: str) -> SecretStr | None:
-    """Return the wrapped key, or None if the provider needs none."""
+    """Return the wrapped key; None for keyless providers."""
     variables = (settings.key_env,) if settings.key_env else row.keys
     for variable in variables:
         # A line break in a key would end the HTTP header that carries it.

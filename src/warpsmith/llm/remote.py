@@ -53,7 +53,7 @@ class RemoteModel:
         return translate_answer(outcome, self.name, seconds, self._tariff, self._key)
 
     async def _attempt(self, prompt: Prompt) -> "ModelResponse | RequestFailed":
-        """Make one request and return the response or the failure."""
+        """Make one request; return response or failure."""
         from pydantic_ai.direct import model_request
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 

@@ -15,7 +15,7 @@ SHOWN_CHARACTERS = 120
 
 
 class TranscriptWriter:
-    """A model that writes every exchange, failures included, to a file."""
+    """A model that records every exchange."""
 
     def __init__(self, model: LanguageModel, tape: TranscriptFile | Path) -> None:
         self._model = model
@@ -116,7 +116,7 @@ class Replayer:
 
 
 def _rebuild_error(exchange: Exchange) -> ModelError:
-    """Return the recorded failure as an exception of its class."""
+    """Rebuild a recorded failure."""
     failure = exchange.failure or RecordedFailure(
         kind="ModelError", message="neither an answer nor a failure was recorded"
     )

@@ -16,7 +16,7 @@ SECRETS = ("key", "api_key", "token", "password", "secret")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model as written: its provider, its name there, its settings."""
+    """One model's provider, name and settings."""
 
     provider: Provider
     model: str

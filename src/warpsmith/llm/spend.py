@@ -1,4 +1,4 @@
-"""A budget in dollars that is checked before each request."""
+"""A budget in dollars, checked before each request."""
 
 import asyncio
 import threading
@@ -91,7 +91,7 @@ class Spend:
 
 
 class MeteredModel:
-    """A model that reserves its largest cost before each request."""
+    """A model that reserves costs before requests."""
 
     def __init__(self, model: LanguageModel, spend: Spend, bound: Callable[[Prompt], float | None]) -> None:
         self._model = model

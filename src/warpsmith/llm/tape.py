@@ -99,7 +99,7 @@ class TranscriptFile:
             raise MachineError(f"Recording {self.path} took {written} of {len(raw)} bytes: the disk is full.")
 
     def _drop_partial_line(self) -> None:
-        """Cut the partial line that a kill left at the end."""
+        """Cut a partial last line."""
         # Only the text after the last newline is cut; every whole line stays.
         raw = read_file(self.path, RECORDS_BYTES)
         if not raw.endswith(b"\n"):

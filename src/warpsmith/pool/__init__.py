@@ -1,4 +1,4 @@
-"""Executors of evaluations: this process, or the resident pool of this machine."""
+"""Executors of evaluations, here or in a pool."""
 
 from typing import TYPE_CHECKING
 

@@ -75,7 +75,7 @@ class PoolClient:
         return PoolStatus.parse(self._ask(STOP).payload)
 
     def refusal(self) -> str:
-        """Return the reason why the pool refuses this process; "" without one."""
+        """Return the pool's reason for refusal, or an empty text."""
         connection = Connection.open(self._path)
         try:
             return _greet(connection).refused
@@ -122,7 +122,7 @@ def _evaluate(connection: Connection, request: EvaluationRequest) -> Record:
 
 
 def find_pool(warn: Callable[[str], None] = lambda text: None) -> PoolClient | None:
-    """Return this user's pool, or None without one; `warn` gets the reason."""
+    """Return this user's pool, or None with warning."""
     try:
         path = socket_path()
         if not path.exists():

@@ -36,7 +36,7 @@ class TaskKeeper:
 
     @contextmanager
     def open(self, target: str, options: OpenOptions) -> Iterator[OpenTask]:
-        """Yield the task, opened before if its text is unchanged."""
+        """Yield the task, reused while unchanged."""
         found = find(target)
         # Tasks of the suite are part of the package and need no process. With `trust`, the user takes the risk on
         # purpose.

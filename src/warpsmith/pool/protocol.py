@@ -29,7 +29,7 @@ IRRELEVANT = ("WARPSMITH_ARCHIVE", "WARPSMITH_DEBUG", "WARPSMITH_POOL")  # read 
 
 
 class Greeting(Model):
-    """The sender's package version and environment, which both ends must share."""
+    """The sender's package version and environment."""
 
     package: str
     environment: str
@@ -77,7 +77,7 @@ class Connection:
 
     @classmethod
     def open(cls, path: Path) -> "Connection":
-        """Connect to the pool at a socket. Raise OSError if none listens."""
+        """Connect to a pool. Raise OSError without one."""
         peer = socket.socket(socket.AF_UNIX)
         try:
             peer.connect(str(path))
@@ -120,7 +120,7 @@ class Connection:
 
 
 def run_folder() -> Path:
-    """Return the folder of sockets. Raise MachineError if others may enter."""
+    """Return the sockets' folder. Raise MachineError if shared."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "warpsmith" if base else Path(tempfile.gettempdir()) / f"warpsmith-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -192,7 +192,7 @@ class PoolServer:
         return True
 
     def _answer(self, connection: Connection) -> None:
-        """Answer one question; a refused peer may still ask or stop."""
+        """Answer one question, also of a refused peer."""
         question = connection.receive()
         match question.kind:
             case kind if kind == EVALUATE:

@@ -354,7 +354,7 @@ class Task(Model):
         return self.group(group) or self.cases[:1]
 
     def flops(self, direction: Direction, case: Case) -> float | None:
-        """Return the operations that a case needs, or None without a formula."""
+        """Return a case's operations, or None without formula."""
         return float(evaluate_formula(self.cost[direction].flops, case.variables)) if direction in self.cost else None
 
     def bytes(self, direction: Direction, case: Case) -> float | None:

@@ -111,7 +111,7 @@ def _kind(case: CaseTiming) -> tuple[str, str]:
 
 
 def _decide(before: Verdict, after: Verdict, times: TimeRatios | None, within: float) -> AgreementAnswer:
-    """Compare two verdicts and, for equal verdicts, the ratio of times."""
+    """Compare two verdicts, then the times."""
     # A quarantine, a skip or a fault says nothing about the kernel.
     if before not in SETTLED or after not in SETTLED:
         return AgreementAnswer.NO_VERDICT

@@ -155,7 +155,7 @@ def _kernel(row: SuiteRow) -> Iterator[Block]:
 
 
 def _origin(row: SuiteRow) -> str:
-    """Return the kernel's id, and where and when it was evaluated."""
+    """Describe a kernel's id and evaluation."""
     where = row.environment
     parts = [f"Kernel {row.kernel}", macro_flags(row.macros), f"tier {row.tier}" if row.tier else ""]
     if where:

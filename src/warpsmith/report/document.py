@@ -289,7 +289,7 @@ def _case_row(case: CaseRow, modes: Sequence[str], calls: bool) -> tuple[str, ..
 
 
 def _case_time(case: CaseRow) -> str:
-    """Return the median with its spread; a modelled time has no spread."""
+    """Format the median with its measured spread."""
     if case.kind == "modelled":
         return f"{format_us(case.us)} modelled"
     if case.low_us is None or case.high_us is None:

@@ -126,7 +126,7 @@ def _progress(
 
 
 def _thin(points: Sequence[Point]) -> list[Point]:
-    """Keep every improvement, the last point, and every n-th other point."""
+    """Keep improvements, the last and every n-th point."""
     # Ceiling division, so that at most MOST_POINTS other points stay.
     step = -(-len(points) // MOST_POINTS)
     last = len(points) - 1

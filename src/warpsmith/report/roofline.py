@@ -41,7 +41,7 @@ DARK = {
 
 @dataclass(frozen=True)
 class Mark:
-    """A baseline of the same call, placed by its time."""
+    """A baseline of the same call."""
 
     name: str
     us: float

@@ -51,7 +51,7 @@ class RecordSummary(PartialModel):
 
 @dataclass(frozen=True)
 class EvaluationSummary:
-    """One evaluation as the lineage tree and the progress chart need it."""
+    """One evaluation, for lineage and progress."""
 
     number: int  # in the run, from 1
     candidate: str
@@ -144,7 +144,7 @@ def count_unevaluated(archive: Archive, run: str) -> dict[str, int]:
 
 
 def count_outcomes(archive: Archive, run: str, never: Mapping[str, int]) -> tuple[StageCount, ...]:
-    """Count where proposals and evaluations ended, in the order of the stages."""
+    """Count proposals and evaluations by final stage."""
     steps = [StageCount(stage=PROPOSAL, verdict=word, reason="", count=count) for word, count in sorted(never.items())]
     steps += [
         StageCount(stage=one.stage or "none", verdict=one.verdict.value, reason=one.reason, count=one.count)

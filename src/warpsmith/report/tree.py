@@ -33,7 +33,7 @@ def select_nodes(
 
 
 def first_evaluations(evaluations: Iterable[EvaluationSummary]) -> dict[str, EvaluationSummary]:
-    """Map each kernel to its first evaluation, which has its parents."""
+    """Map each kernel to its first evaluation."""
     found: dict[str, EvaluationSummary] = {}
     for evaluation in evaluations:
         found.setdefault(evaluation.candidate, evaluation)

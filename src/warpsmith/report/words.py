@@ -66,7 +66,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def positive_geomean(values: Iterable[float]) -> float | None:
-    """Return the geometric mean of the values above zero; None without any."""
+    """Return the positive values' geometric mean, or None."""
     # The logarithm of 0 is infinite.
     positive = [value for value in values if value > 0]
     return geomean(positive) if positive else None

@@ -224,7 +224,7 @@ class Dialogue:
             return []
 
     def _result(self, slots: Sequence[Slot], ready: Sequence[Slot]) -> TellResult:
-        """Return the generation's state, closed if all its slots are finished."""
+        """Return the generation's state."""
         left = tuple(one.slot.name for one in self.open_questions()) if slots else ()
         finished = self._search.ledger.load_results(slots[0].generation) if slots else []
         names = {slot.name for slot in ready}
@@ -244,7 +244,7 @@ class Dialogue:
         return f"{describe_result(one)}: {found.score.words}{more}"
 
     def _finished_names(self, slots: Sequence[Slot]) -> set[str]:
-        """Return the names of the finished slots of a generation."""
+        """Return the names of finished slots."""
         return {one.slot.name for one in self._search.ledger.load_results(slots[0].generation)} if slots else set()
 
 

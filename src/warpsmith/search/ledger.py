@@ -57,7 +57,7 @@ class RunLedger:
         return Plan.model_validate(found[0].body).slots if found else ()
 
     def save_answer(self, slot: Slot, answer: ModelAnswer, part: str = "") -> None:
-        """Save a model's answer and its cost before it is parsed."""
+        """Save a model's answer and its cost."""
         # One transaction: an answer without its cost would leave a resumed run with too large a budget.
         with self.archive.transaction():
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
@@ -95,7 +95,7 @@ class RunLedger:
         return [PendingCandidate.model_validate(note.body) for note in self.archive.notes(self.run, WAITING)]
 
     def save_result(self, result: Result) -> None:
-        """Save a finished slot: its proposal and its record in one transaction."""
+        """Save a finished slot in one transaction."""
         slot, record = result.slot, result.record
         # One transaction: after a kill there is a finished slot with its record, or an open slot.
         with self.archive.transaction():
@@ -118,7 +118,7 @@ class RunLedger:
                 )
 
     def close_generation(self, generation: int, learned: Sequence[Lesson]) -> None:
-        """Mark a generation as complete, and save its lessons for all runs."""
+        """Mark a generation as complete; save its lessons."""
         # The mark and the lessons together: a generation counts as complete only with its lessons.
         with self.archive.transaction():
             self.archive.note(self.run, GENERATION, generation, name=str(generation))
@@ -156,7 +156,7 @@ class RunLedger:
         self.archive.spend(self.run, call)
 
     def _record(self, proposal: Proposal) -> Record | None:
-        """Return the record that finished a slot, if it has one."""
+        """Return a finished slot's record, or None."""
         if not proposal.candidate:
             return None
         # The same candidate may be evaluated in several slots; the tag tells which record finished this one.

@@ -133,7 +133,7 @@ class Search:
         return self._task.context.task.name
 
     async def _generations(self) -> str:
-        """Run generations until a stop rule holds, and return its reason."""
+        """Run generations; return the stop rule's reason."""
         pool = ThreadPoolExecutor(max(1, self._tools.jobs), thread_name_prefix="evaluate")
         crew = GenerationTools(self._tools.evaluate, pool, self._tools.models, self._tools.screen)
         try:
@@ -152,7 +152,7 @@ class Search:
         self._absorb(slots, await self.generation(slots, crew).run())
 
     def generation(self, slots: Sequence[Slot], crew: GenerationTools) -> Generation:
-        """Return the slots as a generation whose events go to the watcher."""
+        """Return the slots as a watched generation."""
 
         def show(phase: str, done: int, said: str) -> None:
             self._tools.watch(self._view(phase, slots[0].generation, done, len(slots), said))
@@ -160,7 +160,7 @@ class Search:
         return Generation(slots, self.ledger, self.proposer(), crew, show, self._config.evaluate, self._left())
 
     def close(self, slots: Sequence[Slot]) -> bool:
-        """Add a generation to the state if all its slots are finished."""
+        """Add a finished generation; return whether it was finished."""
         results = self.ledger.load_results(slots[0].generation)
         # A proper subset: some planned slot is still open.
         if {one.slot.name for one in results} < {slot.name for slot in slots}:

@@ -42,7 +42,7 @@ class SlotOutcome(StrEnum):
 
 
 class Proposal(Model):
-    """A slot with its outcome; saved as a note of the run."""
+    """A slot with its outcome, as saved."""
 
     slot: Slot
     outcome: SlotOutcome

@@ -61,7 +61,7 @@ class SearchState:
         self.silent, self.out_of_budget = 0, False
 
     def _add(self, one: Result, before: RankedKernel | None) -> Lesson | None:
-        """Add one result, and return its lesson if it has one."""
+        """Add a result; return its lesson or None."""
         proposal, slot = one.proposal, one.slot
         self.usd += proposal.usd
         self.funnel[outcome_word(one)] += 1

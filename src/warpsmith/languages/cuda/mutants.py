@@ -33,7 +33,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class MutationOperator:
-    """A kind of change: patterns and replacements; every match is a place."""
+    """A kind of change, by patterns and replacements."""
 
     name: str
     sentence: str

@@ -44,7 +44,7 @@ def tags(source: str) -> tuple[str, ...]:
 
 
 def cell(source: str, macros: Mapping[str, str], binding: str) -> str:
-    """Return a kernel's cell: structural tags, tuned strategy, binding resource."""
+    """Return a kernel's cell of the population."""
     # A tuned strategy changes the algorithm, so it is part of the cell; other macros are not.
     strategy = "".join(f"+{name}={value}" for name, value in sorted(macros.items()) if "STRATEGY" in name)
     shown = [tag for tag in tags(source) if tag in STRUCTURAL or tag.endswith(("launch", "launches"))]

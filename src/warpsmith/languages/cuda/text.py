@@ -26,7 +26,7 @@ def line_of(source: str, position: int) -> int:
 
 
 def find_closing(code: str, opening: int) -> int:
-    """Return the position of the matching bracket, or the text's end."""
+    """Return the matching bracket's position, or the end."""
     close, depth = PAIRS[code[opening]], 0
     for place in range(opening, len(code)):
         if code[place] == code[opening]:
@@ -44,7 +44,7 @@ def _blank_comment(found: re.Match[str]) -> str:
 
 
 def _blank_text(found: re.Match[str]) -> str:
-    """Return a comment as spaces, and a string as quotes around spaces."""
+    """Return a comment or string as spaces."""
     text = found[0]
     if text.startswith("/"):
         return PRINTABLE.sub(" ", text)

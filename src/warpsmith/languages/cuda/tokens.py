@@ -29,7 +29,7 @@ def tokens(source: str) -> tuple[str, ...]:
 
 
 def normal_digest(source: str, macros: Mapping[str, str]) -> str:
-    """Return a hash that ignores layout, comments and names of variables."""
+    """Return a hash without layout, comments and names."""
     return digest(_normal(source), *(f"{name}={value}" for name, value in sorted(macros.items())))
 
 
@@ -61,7 +61,7 @@ def number_names(found: Sequence[str]) -> list[str]:
 
 
 def shingles(source: str) -> frozenset[int]:
-    """Return hashes of all runs of four tokens, equal in every process."""
+    """Return hashes of all runs of four tokens."""
     found = tokens(source)
     # crc32 is equal in every process, while Python salts hash().
     each = {token: crc32(token.encode()) for token in set(found)}
@@ -91,7 +91,7 @@ def similarity(one: str, other: str) -> float:
 
 
 class Novelty:
-    """Recently proposed kernels: sketches of the last `room`, digests of many more."""
+    """Memory of recently proposed kernels."""
 
     def __init__(self, near: float = NEAR, room: int = 128, digests: int = 50_000) -> None:
         self._near = near
@@ -123,7 +123,7 @@ class Novelty:
         return ""
 
     def add_undecided(self, source: str, macros: Mapping[str, str]) -> None:
-        """Remember a kernel without a verdict, which may be proposed once more."""
+        """Remember a kernel without a verdict."""
         key = normal_digest(source, macros)
         # A second undecided evaluation counts as a decision, so that a search does not repeat it for ever.
         if key in self._undecided:

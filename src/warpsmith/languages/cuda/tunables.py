@@ -23,7 +23,7 @@ MOST_BAD = 16  # declarations that are refused by name; no more are read
 
 @dataclass(frozen=True)
 class Tunable:
-    """One declaration: a macro with its default and its choices."""
+    """A declared macro with default and choices."""
 
     name: str
     default: str
@@ -33,7 +33,7 @@ class Tunable:
 
 @dataclass(frozen=True)
 class BadTune:
-    """A declaration that cannot be read, with its line and the error."""
+    """An unreadable declaration with line and error."""
 
     line: int
     message: str
@@ -65,7 +65,7 @@ class Space:
         return {one.name: values[one.name] for one in self.tunables if values.get(one.name, one.default) != one.default}
 
     def restrict_macros(self, macros: Mapping[str, str]) -> Mapping[str, str]:
-        """Return those macros of another kernel that are choices here too."""
+        """Return another kernel's macros that are choices here."""
         allowed = {one.name: one.choices for one in self.tunables}
         return self.macros({name: value for name, value in macros.items() if value in allowed.get(name, ())})
 

@@ -1,4 +1,4 @@
-"""Compilation by nvcc: torch-compatible headers, toolchain, cache, link policy. Runs no artifact."""
+"""Compilation by nvcc, without running artifacts."""
 
 from typing import TYPE_CHECKING
 

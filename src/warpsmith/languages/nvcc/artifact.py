@@ -45,7 +45,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Elf:
-    """A 64-bit little-endian shared library. Raise ValueError if the bytes are not."""
+    """A 64-bit little-endian shared library, checked with ValueError."""
 
     raw: bytes
 

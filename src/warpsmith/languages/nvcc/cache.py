@@ -20,7 +20,7 @@ YOUNG_S = 600  # a younger entry stays: another process may be about to load its
 
 
 class CachedCompilation(Model):
-    """Metadata beside an artifact: the result, entry points, and the artifact's digest."""
+    """Metadata of a cached artifact."""
 
     result: StageResult
     artifact: str
@@ -53,7 +53,7 @@ class Cache:
 
     @contextmanager
     def lock_entry(self, key: str) -> Iterator[None]:
-        """Hold the lock of a key while making its entry."""
+        """Hold a key's lock."""
         lock = self.root / ".locks" / key
         with explain_write_errors(lock):
             lock.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class Cache:
     def store(
         self, key: str, result: StageResult, artifact: bytes | None, entries: tuple[EntryPoint, ...] = ()
     ) -> tuple[CachedCompilation, Path | None]:
-        """Store an entry by one rename, in place of a damaged one."""
+        """Store an entry by one rename."""
         name = digest(artifact) if artifact is not None else ""
         kept = CachedCompilation(result=result, artifact=name, entries=entries)
         text = kept.text()

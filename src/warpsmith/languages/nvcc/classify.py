@@ -128,7 +128,7 @@ def _library_failure(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...])
 
 
 def _link_failure(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
-    """Return a failure for an undefined symbol that the link policy knows."""
+    """Return a failure for a refused undefined symbol."""
     policy = LinkPolicy.load()
     for error in errors:
         match = UNLINKED.match(error.text) if error.tool == "linker" else None

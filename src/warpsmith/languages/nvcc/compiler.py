@@ -26,7 +26,7 @@ UNSURE = (Reason.COMPILE_LIMIT, Reason.COMPILER_CRASH)  # not cached: a machine 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The stage's result; if it passed, the artifact and its entry points."""
+    """The stage's result, artifact and entry points."""
 
     result: StageResult
     artifact: Path | None = None
@@ -63,7 +63,7 @@ class NvccCompiler:
     def compile(
         self, candidate: Candidate, signature: Signature | None = None, options: CompileOptions | None = None
     ) -> Compiled:
-        """Compile a candidate with nvcc, or load its artifact from the cache."""
+        """Compile a candidate, or load its cached artifact."""
         return compile(candidate, signature, options)
 
 
@@ -94,7 +94,7 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
 
 
 def _compile_or_load(job: CompileJob) -> Compiled:
-    """Return a job's result from the cache, else compile it."""
+    """Load a job's result or compile the job."""
     key, cache = _key(job), Cache(Home.locate().cache / "artifacts", CACHE_BYTES)
     if (known := _load_cached(job, cache)) is not None:
         return known
@@ -143,7 +143,7 @@ def rules_digest() -> str:
 
 
 def _check_signature(candidate: Candidate, signature: Signature | None, made: Compiled, started: float) -> Compiled:
-    """Return the result after a check of the entry point."""
+    """Check the entry point; return the result."""
     if not made.ok:
         return Compiled(_with_seconds(made.result, started))
     # The signature is checked after the cache, so one artifact serves every task that it fits.

@@ -108,7 +108,7 @@ def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[st
 
 
 def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
-    """Return an EDG message with its continuation lines, and the caret's column."""
+    """Return an EDG message and the caret's column."""
     # EDG continues a message on indented lines, then prints the source line and a caret below the column.
     for index, line in enumerate(following):
         if CARET.match(line):
@@ -120,7 +120,7 @@ def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
 
 
 def to_findings(diagnostics: tuple[Diagnostic, ...]) -> "tuple[Finding, ...]":
-    """Return findings of the first errors, performance losses and own warnings."""
+    """Return the most important findings."""
     errors = [one for one in diagnostics if one.is_error]
     others = [one for one in diagnostics if not one.is_error]
     losses = [one for one in others if one.level == "info"]

@@ -1,4 +1,4 @@
-"""Entry points of an artifact, and the comparison with a task."""
+"""An artifact's entry points, compared with a task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Calls of ATen operators, found in compiler messages by name."""
+"""ATen operators in compiler messages."""
 
 import functools
 import re
@@ -49,7 +49,7 @@ def operator_names() -> frozenset[str]:
 
 
 def called_operator(diagnostic: Diagnostic) -> str | None:
-    """Return the operator or library that a message is about, or None."""
+    """Return a message's operator or library, or None."""
     text = diagnostic.text
     if match := IN_NAMESPACE.match(text):
         return _in_namespace(match["where"], match["name"])
@@ -64,7 +64,7 @@ def called_operator(diagnostic: Diagnostic) -> str | None:
 
 
 def undeclared_library_name(diagnostic: Diagnostic, libraries: tuple[str, ...]) -> str | None:
-    """Return the undeclared name of a forbidden library, or None."""
+    """Return a forbidden library's undeclared name, or None."""
     match = UNDECLARED.match(diagnostic.text)
     if match is None or (match["library"] or match["constants"]).lower() in libraries:
         return None

@@ -35,7 +35,7 @@ EXTENDED_LAMBDA = "--extended-lambda"  # a fifth of a small kernel's compile tim
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Architecture, permissions of the task (fast math, libraries), and the compiler's limits."""
+    """Architecture, permissions of the task, and compiler limits."""
 
     arch: str = DEFAULT_ARCH
     fast_math: bool = False

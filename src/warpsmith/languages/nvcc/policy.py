@@ -25,7 +25,7 @@ class SymbolGroup:
 
 @dataclass(frozen=True)
 class LinkPolicy:
-    """Lists in order of precedence: libraries, refused, allowed; other symbols are refused."""
+    """Symbol lists by precedence: libraries, refused, allowed."""
 
     refused: tuple[SymbolGroup, ...]
     libraries: tuple[SymbolGroup, ...]

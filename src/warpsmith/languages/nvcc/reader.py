@@ -15,7 +15,7 @@ from warpsmith.languages.nvcc.ptxas import resource_rows
 
 
 def read_compilation(said: str, dependencies: Path, artifact: Path | None) -> dict[str, object]:
-    """Return the parsed output of the tools and files of a compilation."""
+    """Parse a compilation's output and files."""
     found: dict[str, object] = {}
     try:
         found["diagnostics"] = [asdict(one) for one in read_diagnostics(said)]

@@ -1,4 +1,4 @@
-"""Confined reading of a compilation, because a candidate may shape its bytes."""
+"""Confined reading of a compilation's untrusted files."""
 
 import sys
 from collections.abc import Mapping

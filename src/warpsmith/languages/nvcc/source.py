@@ -44,7 +44,7 @@ def check_bytes(raw: bytes) -> Failure | None:
 
 
 def check_files(source: str) -> Failure | None:
-    """Return a failure if the source contains .incbin, else None."""
+    """Return a failure for .incbin, else None."""
     # A source that hides .incbin from this pattern meets the confinement: the compiler cannot open other files.
     code = code_of(source, strings=True)
     if (found := INCBIN.search(code)) is None:
@@ -54,7 +54,7 @@ def check_files(source: str) -> Failure | None:
 
 
 def check_macros(macros: Mapping[str, str]) -> Failure | None:
-    """Return a failure for a macro that is no single plain line."""
+    """Return a failure for an unusable macro."""
     # A macro becomes one line of the translation unit: newlines, comments and quotes are refused.
     for name, value in macros.items():
         if not MACRO_NAME.fullmatch(name) or not MACRO_VALUE.fullmatch(value):

@@ -23,7 +23,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A CUDA compiler with headers and runtime, and its host compiler."""
+    """A CUDA toolkit and its host compiler."""
 
     nvcc: Path
     root: Path

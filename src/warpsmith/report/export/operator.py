@@ -1,4 +1,4 @@
-"""The text of a package's operators: schema, fake implementation, autograd."""
+"""The source text of a package's operators."""
 
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
@@ -188,7 +188,7 @@ def _gradients(arguments: Sequence[Argument], results: Sequence[str]) -> Iterabl
 
 
 def one_line(text: str) -> str:
-    """Return a description that fits between quotes on one line."""
+    """Return a description as one quotable line."""
     return " ".join(text.replace("\\", "/").replace('"', "'").split())
 
 

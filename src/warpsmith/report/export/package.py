@@ -1,4 +1,4 @@
-"""A kernel as an installable Python package: file contents by path."""
+"""A kernel as an installable Python package."""
 
 import json
 import re
@@ -74,7 +74,7 @@ class Package:
 
 
 def default_name(task: str) -> str:
-    """Return a package name for a task that Python can import."""
+    """Return an importable package name."""
     plain = re.sub(r"[^a-z0-9_]", "_", task.lower()).strip("_")
     # Python's module names begin with a letter.
     return f"{plain}_kernel"[:60] if plain[:1].isalpha() else f"kernel_{plain}"[:60]

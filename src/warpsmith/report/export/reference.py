@@ -1,4 +1,4 @@
-"""A task's torch function as a file, and examples of its arguments."""
+"""A task's torch function, and example arguments."""
 
 import ast
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How a proposal is asked for: ideas, operators, prompts, answers."""
+"""Proposals: ideas, operators, prompts and answers."""
 
 from typing import TYPE_CHECKING
 

@@ -48,7 +48,7 @@ def hunks(patch: str) -> Iterator[Hunk]:
 
 
 def apply_patch(text: str, patch: str) -> str | PatchFault:
-    """Return the text with every hunk applied, each after the one before."""
+    """Return the text with every hunk applied."""
     lines, at = text.splitlines(), 0
     found = list(hunks(patch))
     if not found:

@@ -139,7 +139,7 @@ MOST_KEPT = 200  # of a run
 
 
 def make_lesson(task: str, what: str, record: Record, gain: float | None) -> Lesson | None:
-    """Return a record's lesson, or None if the harness failed."""
+    """Return a record's lesson, or None after faults."""
     if gain is not None:
         return Lesson(task=task, what=what[:160], gain=gain)
     result = record.ended
@@ -163,7 +163,7 @@ def lesson_lines(lessons: Sequence[Lesson], task: str, most: int = MOST) -> list
 
 
 def latest_lessons(lessons: Iterable[Lesson]) -> list[Lesson]:
-    """Return the latest lessons, so that a run's memory is bounded."""
+    """Return the latest lessons."""
     return list(lessons)[-MOST_KEPT:]
 
 

@@ -87,7 +87,7 @@ def translation_prompt(subject: PromptContext, lessons: Sequence[str] = (), last
 
 
 def summary_prompt(broken: BrokenKernel) -> Prompt:
-    """Return the prompt that asks for a failure in a few sentences."""
+    """Return the prompt for a summarized failure."""
     user = _fill("summarize", broken=_shown(broken.source), evidence=broken.evidence)
     return Prompt(
         system="You read CUDA kernels and say precisely what is wrong with them.", user=user, kind="summarize"
@@ -157,7 +157,7 @@ def _instruction(row: Operator, material: PromptMaterial, numbers: Sequence[int]
 
 
 def _lessons(lessons: Sequence[str]) -> list[str]:
-    """Return the part with the lessons, if there are any."""
+    """Return the prompt's part with lessons."""
     return [_fill("lessons", lessons="\n".join(f"- {lesson}" for lesson in lessons))] if lessons else []
 
 
@@ -172,7 +172,7 @@ def _shown(source: str) -> str:
 
 
 def _fill(template: str, /, **words: str) -> str:
-    """Return a template with its fields. Raise KeyError if one is missing."""
+    """Fill a template. Raise KeyError for missing fields."""
     # substitute raises for a missing field, while safe_substitute would send `$name` to the model.
     return _template(template).substitute(words)
 

@@ -36,7 +36,7 @@ class ProposedCandidate:
 
 @dataclass
 class Proposer:
-    """Fills slots from the state at the beginning of their generation."""
+    """The filler of a generation's slots."""
 
     subject: PromptContext
     target: str  # the task as an evaluator opens it
@@ -46,7 +46,7 @@ class Proposer:
     summaries: bool = True  # whether a model summarizes the last error of a translation
 
     async def fill(self, slot: Slot, ask: Ask) -> ProposedCandidate | Proposal:
-        """Return the slot's candidate, or a proposal with the reason for none."""
+        """Return the slot's candidate, or its failed proposal."""
         if slot.operator == SEED:
             assert self.start is not None
             return ProposedCandidate(self.start, _finished(slot, name=self.start.origin))
@@ -122,7 +122,7 @@ class Proposer:
         return self.prompt(slot, last)
 
     def question(self, slot: Slot) -> Prompt:
-        """Return a slot's prompt for a model that is asked once."""
+        """Return a slot's single prompt."""
         return self.prompt(slot, self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None)
 
     def prompt(self, slot: Slot, last: BrokenKernel | None = None) -> Prompt:

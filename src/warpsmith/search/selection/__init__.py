@@ -1,4 +1,4 @@
-"""How kernels are selected: fitness, population, bandit, tuner, stop rules."""
+"""Selection: fitness, population, bandit, tuner and stop rules."""
 
 from typing import TYPE_CHECKING
 

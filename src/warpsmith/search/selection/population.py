@@ -75,7 +75,7 @@ class RankedKernel:
 
     @cached_property
     def id(self) -> str:
-        """The candidate's id, cached because hashing the source dominated a search."""
+        """The candidate's cached id."""
         return self.record.candidate.id
 
 
@@ -114,7 +114,7 @@ class Population:
         return max(self.members, key=lambda one: one.gain, default=None)
 
     def lineage(self) -> tuple[str, ...]:
-        """Return the names of the best kernel and its ancestors, oldest first."""
+        """Return the best kernel's lineage, oldest first."""
         known = {one.id: one for one in self.members}
         names: list[str] = []
         # Parents may form a cycle in records from elsewhere.
@@ -127,7 +127,7 @@ class Population:
         return tuple(reversed(names))
 
     def ranked(self) -> list[RankedKernel]:
-        """Return the members, fastest first; of equals the older first."""
+        """Return the members, fastest first."""
         return sorted(self.members, key=lambda one: -one.gain)
 
     def elites(self) -> dict[str, RankedKernel]:

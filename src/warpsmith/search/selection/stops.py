@@ -22,7 +22,7 @@ class RunProgress:
 
 
 def evaluations_left(now: RunProgress, config: SearchConfig) -> int | None:
-    """Return how many evaluations the budget leaves, or None without a bound."""
+    """Return the evaluations left, or None without bound."""
     most = config.budget_evaluations
     # A resumed run may have more evaluations than a budget that was lowered.
     return None if most is None else max(0, most - now.evaluations)

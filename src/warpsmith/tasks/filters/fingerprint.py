@@ -20,7 +20,7 @@ class Fingerprint:
     summary: tuple[float, float, float]
 
     def equals(self, other: "Fingerprint", tolerance: float = 0.0) -> bool:
-        """Return whether all values agree within a share of the largest one."""
+        """Return whether all values agree within a tolerance."""
         # Relative to the larger extreme, so that the scale of a tensor does not matter.
         bound = tolerance * max(map(abs, (*self.summary[:2], *other.summary[:2])))
         mine, theirs = (*self.points, *self.summary), (*other.points, *other.summary)

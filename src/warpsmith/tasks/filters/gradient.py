@@ -1,4 +1,4 @@
-"""Check that every gradient exists, is finite and is not all zero."""
+"""The check for missing, infinite or zero gradients."""
 
 import torch
 from torch import Tensor

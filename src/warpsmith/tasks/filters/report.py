@@ -80,5 +80,5 @@ class FilterReport(Model):
         return tuple(result for result in self.results if not result.passed)
 
     def find_result(self, filter_: Filter) -> FilterResult | None:
-        """Return one filter's result, or None if it was not applied."""
+        """Return one filter's result, or None."""
         return next((result for result in self.results if result.filter is filter_), None)

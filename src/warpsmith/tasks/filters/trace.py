@@ -1,4 +1,4 @@
-"""The torch calls of a task with the producer of each value."""
+"""A task's torch calls and value producers."""
 
 import sys
 import weakref
@@ -64,7 +64,7 @@ class TensorSnapshot:
 
 @dataclass(frozen=True)
 class TracedCall:
-    """One call: function, line of the author's file, inputs and results."""
+    """One call, with line, inputs and results."""
 
     index: int
     name: str
@@ -109,7 +109,7 @@ def trace_calls(subject: FilteredProgram, arguments: Values) -> Trace:
 
 
 class CallTracer(TorchFunctionMode):
-    """A mode that records every call to torch's Python interface."""
+    """A mode that records calls to torch."""
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ class CapturedArguments(BaseException):
 
 
 def raise_arguments(*arguments: Any, **keywords: Any) -> Any:
-    """Raise CapturedArguments with all arguments, in place of a kernel."""
+    """Raise CapturedArguments with all arguments."""
     raise CapturedArguments((*arguments, *keywords.values()), tuple(keywords))
 
 
@@ -32,7 +32,7 @@ def capture_arguments(call: Callable[[], Any]) -> CapturedArguments | None:
 
 
 class Context:
-    """Substitute for autograd's context: keeps saved tensors, accepts any attribute."""
+    """A substitute for autograd's context."""
 
     def __init__(self, arguments: Sequence[Any]) -> None:
         self.saved_tensors: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""A user's Python file as a module, and its random generators."""
+"""A user's Python file as a seeded module."""
 
 import importlib.util
 import random
@@ -16,7 +16,7 @@ SALT = 0x9E3779B9  # keeps parameters and inputs of one trial from being the sam
 
 
 def load(path: Path) -> ModuleType:
-    """Execute a file and return the module. It can import its neighbours."""
+    """Execute a file and return the module."""
     # A task file may import the files beside it.
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
@@ -32,7 +32,7 @@ def load(path: Path) -> ModuleType:
 
 
 def require_attribute(module: ModuleType, path: Path, name: str, way_out: str) -> Any:
-    """Return an attribute of a module. Raise UsageError if it is missing."""
+    """Return a module's attribute. Raise UsageError without one."""
     if not hasattr(module, name):
         raise UsageError(f"{path}: no '{name}' in it. {way_out}")
     return getattr(module, name)

@@ -36,7 +36,7 @@ class AxisEntry(Model):
 
 
 class CaseEntry(Model):
-    """A case of the file; several element types make several cases."""
+    """A case of the file, for several element types."""
 
     name: str = Field(min_length=1)
     group: Group
@@ -124,7 +124,7 @@ def _explain_error(path: Path, text: str, error: ValidationError) -> str:
 
 
 def _line(text: str, keys: tuple[str | int, ...]) -> int:
-    """Return the line of the deepest key that the text contains."""
+    """Return the line of the deepest known key."""
     lines, at = text.splitlines(), 0
     for key, after in zip(keys, (*keys[1:], ""), strict=True):
         word = re.compile(rf"(^|[\s\[{{.,\"]){re.escape(str(key))}\s*(=|\]|\.)")

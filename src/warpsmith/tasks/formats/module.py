@@ -37,7 +37,7 @@ class Inputs:
 
 
 class ModuleSource:
-    """A module or function with example inputs; `build` returns the module."""
+    """A module or function with example inputs."""
 
     def __init__(self, head: TaskHead, code: ModuleType, inputs: Inputs, build: Callable[[], Any]) -> None:
         self.head = head
@@ -79,7 +79,7 @@ class ModuleSource:
         return with_valid_names([*parts, *(bind_argument(name, value, role, where) for name, value, role in states)])
 
     def call(self, arguments: Values) -> Any:
-        """Call the module with the arguments in place of its state."""
+        """Call the module with its state as arguments."""
         inputs, states = arguments[: self._taken], arguments[self._taken :]
         if not isinstance(self._target, nn.Module):
             return self._target(*inputs)
@@ -102,7 +102,7 @@ class ModuleSource:
 
 
 def _states(module: nn.Module) -> list[tuple[str, Tensor, Role]]:
-    """Return parameters and buffers in torch's order; tensor attributes become buffers first."""
+    """Return parameters and buffers in torch's order."""
     for owner in module.modules():
         # A plain tensor attribute is state too; as a buffer it becomes an argument of the kernel.
         for name in [key for key, value in vars(owner).items() if isinstance(value, Tensor)]:

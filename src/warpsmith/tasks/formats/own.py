@@ -48,7 +48,7 @@ def read_task(folder: Path) -> Task:
 
 
 def _require(path: Path, text: str, manifest: Manifest) -> None:
-    """Raise UsageError if the code lacks a function that the manifest needs."""
+    """Raise UsageError if the code lacks a function."""
     wanted = ["inputs", *(["saved"] if manifest.saved else [])]
     for name in wanted:
         if not has_function(text, name):
@@ -56,7 +56,7 @@ def _require(path: Path, text: str, manifest: Manifest) -> None:
 
 
 class OwnProgram:
-    """A folder's `task.py`, imported; the caller trusts or confines it."""
+    """A folder's imported `task.py`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ class OwnProgram:
         return checked(self.task.forward, given if isinstance(given, tuple) else (given,))
 
     def forward(self, arguments: "Values") -> "tuple[Tensor, ...]":
-        """Return the results of `forward`, at the precision of the arguments."""
+        """Return `forward`'s results at the arguments' precision."""
         from warpsmith.tasks.inputs import outputs
 
         return outputs(self._call("forward", *arguments))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def program_for(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> "TaskProgram":
-    """Return a target's program by its format. Foreign formats load torch."""
+    """Return a target's program by its format."""
     match target.form:
         case TaskFormat.SUITE | TaskFormat.OWN:
             return OwnProgram(target.path)

@@ -92,7 +92,7 @@ class KbenchSource:
 
     @property
     def takes(self) -> frozenset[str]:
-        """Names of settings that `Model` and `get_inputs` accept; `**` means any."""
+        """Names of accepted settings; `**` means any."""
         return _parameters(self._model) | _parameters(self._get_inputs)
 
     def _read_head(self, folder: Path, file: str) -> TaskHead:

@@ -39,7 +39,7 @@ def has_function(text: str, name: str) -> bool:
 
 
 def _function(path: Path, text: str, name: str) -> ast.FunctionDef:
-    """Return a top-level function. Raise UsageError if it is missing."""
+    """Return a top-level function. Raise UsageError without one."""
     # Parsed and not imported: reading a signature must run no code of the task.
     try:
         body = ast.parse(text).body
@@ -52,7 +52,7 @@ def _function(path: Path, text: str, name: str) -> ast.FunctionDef:
 
 
 def _argument(path: Path, arg: ast.arg) -> Argument:
-    """Return an argument from its annotation. Raise UsageError for other annotations."""
+    """Return an annotated argument. Raise UsageError otherwise."""
     note = ast.unparse(arg.annotation) if arg.annotation else ""
     if note in NUMBERS:
         return Argument(name=arg.arg, kind=NUMBERS[note], role=Role.CONSTANT)

@@ -41,7 +41,7 @@ ORIGINS = {
 
 @dataclass(frozen=True)
 class TaskTarget:
-    """A located task: format, path, and the name inside a file."""
+    """A task's format, path and name inside a file."""
 
     form: TaskFormat
     path: Path
@@ -122,7 +122,7 @@ def _find_in_file(path: Path, name: str) -> TaskTarget:
 
 
 def _find_folder(path: Path) -> TaskTarget:
-    """Return the task in a folder. Raise UsageError for none or several."""
+    """Return a folder's only task. Raise UsageError otherwise."""
     form = _form(path)
     if form:
         return TaskTarget(form, path)
@@ -134,7 +134,7 @@ def _find_folder(path: Path) -> TaskTarget:
 
 
 def _tasks_in(folder: Path) -> Iterator[TaskTarget]:
-    """Yield the task that a folder is, or the tasks below it."""
+    """Yield the tasks in or below a folder."""
     form = _form(folder)
     yield from (TaskTarget(form, folder),) if form else _below(folder)
 

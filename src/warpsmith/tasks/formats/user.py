@@ -1,4 +1,4 @@
-"""`file.py:Name` of a user: a module class, a module or a function."""
+"""A user's `file.py:Name` as a task."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ def user_program(path: Path, name: str, shapes: Sequence[ExampleShape] = ()) -> 
 
 
 def _find_object(code: ModuleType, path: Path, name: str) -> Any:
-    """Return the module or function of a name. Raise UsageError otherwise."""
+    """Find a module or function. Raise UsageError otherwise."""
     thing = getattr(code, name, None)
     if isinstance(thing, nn.Module) or (callable(thing) and not _is_other_class(thing)):
         return thing

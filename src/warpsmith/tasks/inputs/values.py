@@ -25,7 +25,7 @@ def computable(tensor: Tensor) -> Tensor:
 
 
 def tensors(values: Iterable[Value]) -> list[Tensor]:
-    """Return all tensors among the values in order, including those inside tuples."""
+    """Return all tensors, including those inside tuples."""
     found: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
@@ -36,7 +36,7 @@ def tensors(values: Iterable[Value]) -> list[Tensor]:
 
 
 def mapped(values: Sequence[Value], change: Callable[[Tensor], Tensor]) -> Values:
-    """Apply a function to every tensor; other values stay as they are."""
+    """Apply a function to every tensor."""
 
     def one(value: Value) -> Value:
         if isinstance(value, Tensor):

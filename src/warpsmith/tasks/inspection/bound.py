@@ -40,7 +40,7 @@ def bind_argument(name: str, value: Any, role: Role, where: str, note: str = "")
 
 
 def _bind_plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
-    """Return a value with its kind. Raise UsageError for an unsupported one."""
+    """Return a value and kind. Raise UsageError otherwise."""
     match value:
         case Tensor():
             return _check_tensor(name, value, where), ArgumentKind.TENSOR

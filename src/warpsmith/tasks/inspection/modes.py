@@ -71,6 +71,6 @@ def _widen(value: Any) -> Any:
 
 @contextmanager
 def run_on_device(device: torch.device = CPU) -> Iterator[None]:
-    """Create every tensor inside on `device`, whatever device the code names."""
+    """Create every tensor inside on `device`."""
     with OnDevice(device), torch.device(device) if device != CPU else nullcontext():
         yield

@@ -16,7 +16,7 @@ from warpsmith.tasks.inspection.bound import BoundArgument
 
 @dataclass(frozen=True)
 class TaskHead:
-    """Facts that a task states before any of its code runs."""
+    """Facts of a task before its code runs."""
 
     name: str
     version: str

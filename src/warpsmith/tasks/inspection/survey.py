@@ -177,7 +177,7 @@ def _find_axes(cases: Sequence[Case]) -> tuple[Axis, ...]:
 
 
 def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequence[Tensor]) -> int:
-    """Return an estimate of the terms that one output sums."""
+    """Estimate the terms of one output's sum."""
     outputs = max(1, sum(result.numel() for result in results))
     longest = 1
     for arguments in cases:

@@ -78,7 +78,7 @@ class TwoSided(Protocol):
 
 @dataclass(frozen=True)
 class Problem:
-    """One call: its arguments, torch's own results, and the float64 reference."""
+    """A call's arguments, native results and float64 reference."""
 
     arguments: Values
     native: tuple[Tensor, ...]
