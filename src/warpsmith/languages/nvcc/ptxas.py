@@ -1,12 +1,8 @@
 """Resources of kernels in the output of `ptxas -v`."""
 
 import re
-from typing import TYPE_CHECKING
 
 from warpsmith.languages.nvcc.bounds import check_names
-
-if TYPE_CHECKING:
-    pass
 
 KERNEL = re.compile(r"^ptxas info\s+: Compiling entry function '([^'\n]+)' for '[^'\n]+'$", re.MULTILINE)
 COUNT = r"\b(\d{1,9})"
