@@ -52,3 +52,11 @@ def _headings(page: Path) -> set[str]:
 def test_the_map_has_every_package() -> None:
     text = (ROOT / "AGENTS.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == PACKAGES
+
+
+def test_the_files_that_the_table_of_changes_names_exist() -> None:
+    text = (ROOT / "AGENTS.md").read_text()
+    table = text[text.index("## Where to change what") : text.index("## Traps")]
+    named = {word for word in re.findall(r"`([\w./-]+)`", table) if "/" in word}
+    missing = {name for name in named if not ((ROOT / name).exists() or (ROOT / "src/warpsmith" / name).exists())}
+    assert len(named) > 30 and not missing
