@@ -90,7 +90,7 @@ def test_warp_groups_are_right_where_tiles_stand_over(name: str, direction: Dire
     ) as session:
         shown = session.call(problem.arguments)
     assert shown.facts is not None and any("product_groups" in row.kernel for row in shown.facts.kernels)
-    assert check_call(shown, problem, task.describe(), direction, trial).fault is None
+    assert check_call(shown, problem, task.describe(), direction, trial).failure is None
 
 
 def script() -> ModuleType:
